@@ -141,7 +141,7 @@ impl Text {
     }
 
     fn reloads(&mut self, attempts: &Attempts, status: &Status) {
-        let Attempts { digest, applied, refused, last, is_last_applied, .. } = attempts;
+        let Attempts { digest, applied, refused, last, refused_last, .. } = attempts;
         let info = Family::gauge(
             "titan_config_info",
             "SHA-256 of the configuration file in force; always 1.",
@@ -157,7 +157,7 @@ impl Text {
             self.sample(reloads.name, &[("outcome", outcome)], count);
         }
         let last = last.and_then(|last| last.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
-        let figures = [last.as_secs_f64(), f64::from(u8::from(*is_last_applied))];
+        let figures = [last.as_secs_f64(), f64::from(u8::from(refused_last.is_none()))];
         for (family, figure) in OF_RELOADS.into_iter().zip(figures) {
             self.begin(family);
             self.sample(family.name, &[], figure);
@@ -406,7 +406,7 @@ impl RouteSums {
             buckets: [0; Histogram::BOUNDS.len() + 1],
             micros: 0,
         };
-        for RouteCells { classes, latency } in route.workers() {
+        for RouteCells { classes, latency, .. } in route.workers() {
             let counts = sums.classes.iter_mut().zip(classes);
             counts.for_each(|(sum, class)| *sum += class.get());
             let counts = sums.buckets.iter_mut().zip(latency.buckets());

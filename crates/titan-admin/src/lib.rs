@@ -45,7 +45,7 @@ mod pages;
 
 pub use access::{Access, PreparedAccess};
 pub use audit::AuditLog;
-pub use reloads::{Attempts, Cause, Reloads};
+pub use reloads::{Attempts, Cause, Reloads, Subject};
 pub use revocations::{RevocationStore, RevocationStoreError};
 
 use access::Place;

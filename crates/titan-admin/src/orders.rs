@@ -92,6 +92,13 @@ pub struct Safeguards {
     pub guard: Option<Guard>,
 }
 
+impl Safeguards {
+    /// Whether there is any.
+    pub fn is_any(self) -> bool {
+        self != Safeguards::default()
+    }
+}
+
 /// Takes a configuration back when requests fare worse under it than before.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Guard {

@@ -19,14 +19,23 @@ pub struct Attempts {
     pub refused: u64,
     /// When the last one was made; `None` if none was since the start.
     pub last: Option<SystemTime>,
-    /// Whether the last one, or the start, has succeeded.
-    pub is_last_applied: bool,
+    /// What was refused last and has not come into force since.
+    pub refused_last: Option<Subject>,
     /// Whether the configuration in force is on trial.
     pub is_on_trial: bool,
     /// How many were taken back, in the order of [`Cause::ALL`].
     pub taken_back: [u64; Cause::ALL.len()],
     /// How many entries of the history are not on the disk although they should be.
     pub unsaved: usize,
+}
+
+/// What is put in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A configuration, with the files that it names.
+    Configuration,
+    /// Other files for the configuration in force.
+    Files,
 }
 
 /// Why a configuration was taken back that was on trial.
@@ -62,28 +71,31 @@ impl Reloads {
             applied: 0,
             refused: 0,
             last: None,
-            is_last_applied: true,
+            refused_last: None,
             is_on_trial: false,
             taken_back: [0; Cause::ALL.len()],
             unsaved: 0,
         }))
     }
 
-    /// Notes that a file of that SHA-256 is in force.
-    pub fn note_applied(&self, digest: [u8; 32], now: SystemTime) {
+    /// Notes that a file of that SHA-256 is in force, or is with other files.
+    pub fn note_applied(&self, subject: Subject, digest: [u8; 32], now: SystemTime) {
         let mut attempts = self.lock();
         attempts.digest = hex(digest);
         attempts.applied += 1;
         attempts.last = Some(now);
-        attempts.is_last_applied = true;
+        // Other files do not make a configuration good that was refused.
+        let settles = |refused: &Subject| subject == Subject::Configuration || *refused == subject;
+        attempts.refused_last = attempts.refused_last.filter(|refused| !settles(refused));
     }
 
-    /// Notes that a configuration was refused: the one before it is still in force.
-    pub fn note_refused(&self, now: SystemTime) {
+    /// Notes that something was refused: what was in force before is still.
+    pub fn note_refused(&self, subject: Subject, now: SystemTime) {
         let mut attempts = self.lock();
         attempts.refused += 1;
         attempts.last = Some(now);
-        attempts.is_last_applied = false;
+        let before = attempts.refused_last.filter(|it| *it == Subject::Configuration);
+        attempts.refused_last = before.or(Some(subject));
     }
 
     /// Notes that the configuration on trial was taken back.
@@ -103,7 +115,7 @@ impl Reloads {
     /// When the last attempt was made, and whether it has succeeded; `None` if none was since the start.
     pub fn last(&self) -> Option<(SystemTime, bool)> {
         let attempts = self.lock();
-        attempts.last.map(|when| (when, attempts.is_last_applied))
+        attempts.last.map(|when| (when, attempts.refused_last.is_none()))
     }
 
     /// What there is to tell.

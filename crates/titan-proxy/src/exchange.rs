@@ -229,6 +229,7 @@ impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
                 return self.send(head, &body).await;
             }
         };
+        self.snapshot.counted(Some(found.route)).cells(self.worker.index()).begun.add(1);
         if let Step::Respond(response) = self.apply_policies(&found).await? {
             let BufferedResponse { head, body } = *response;
             return self.send(head, &body).await;

@@ -64,6 +64,13 @@ struct Loading {
     turn: Mutex<Turn>,
 }
 
+/// What a configuration is served from. While this lives, what has state in it is found again when the configuration comes back:
+/// counts of limits, keys, connections.
+#[derive(Clone)]
+pub struct Held {
+    _snapshot: Arc<Snapshot>,
+}
+
 /// Of the configuration in force what is not in its snapshot.
 struct InForce {
     workers: Workers,
@@ -259,6 +266,11 @@ impl PreparedGateway {
 }
 
 impl Loader {
+    /// What the configuration in force is served from.
+    pub fn hold(&self) -> Held {
+        Held { _snapshot: self.0.current.load_full() }
+    }
+
     /// Puts a configuration in force, as a whole or not at all, and returns when every worker serves from it: which of its listeners
     /// are new, and where they are bound. What runs ends on what it began with. Takes as long as name servers and key servers do; not
     /// to be called on a runtime's thread.

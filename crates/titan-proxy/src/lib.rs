@@ -80,8 +80,8 @@ mod explain;
 
 pub use explain::{Asking, BadQuestion, Explanation, Forwarded, Outcome, explain};
 pub use gateway::{
-    Bound, Gateway, InheritedListener, Lending, ListenerName, LoadError, Loader, PreparedGateway,
-    Status, UpstreamFailure, check_credentials, warn_of_credentials,
+    Bound, Gateway, Held, InheritedListener, Lending, ListenerName, LoadError, Loader,
+    PreparedGateway, Status, UpstreamFailure, check_credentials, warn_of_credentials,
 };
 pub use metrics::{Cells, Metrics, RouteCells};
 pub use socket::{FileIdentity, SocketFile, remove_stale_socket};

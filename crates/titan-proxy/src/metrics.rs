@@ -65,6 +65,8 @@ pub struct Cells {
 /// What is counted for a route.
 #[derive(Default)]
 pub struct RouteCells {
+    /// Requests that the route has taken; those that are not counted below still run.
+    pub begun: Counter,
     /// Complete responses by the first digit of their status, from 1; exchanges without one at 0.
     pub classes: [Counter; 6],
     /// From the complete request head to the end of the response.

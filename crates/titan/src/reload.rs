@@ -14,6 +14,7 @@
 //! ```
 
 mod attempts;
+mod ending;
 mod figures;
 mod messages;
 mod pending;
@@ -36,8 +37,8 @@ use crate::documents::Origins;
 use crate::failure::Failure;
 use crate::regular_file::FileState;
 use crate::terminal;
-use attempts::{Attempts, Before, Made, Refused, Wanted};
-use figures::{Baseline, Sample, Samples};
+use attempts::{Attempts, Former, Made, Refused, Wanted};
+use figures::{Baseline, Recent, Samples};
 use pending::Pending;
 use planning::Planning;
 use request::{Outcome, Request};
@@ -48,10 +49,10 @@ use titan_admin::history::{self, Author, EntryRef, Origin, Source};
 use titan_admin::orders::{self, Applied, Change, ConfigOrder, Findings, NotApplied, Safeguards};
 use titan_admin::{Access, Cause, Reloads};
 use titan_config::Config;
-use titan_proxy::{Loader, Revocations, Status};
+use titan_proxy::{Held, Loader, Revocations, Status};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
-use trial::{Trial, Verdict};
+use trial::Trial;
 use watched::Watched;
 
 /// Puts other configurations in force while the gateway runs.
@@ -85,7 +86,9 @@ pub(crate) struct Reloading {
 struct Attempt {
     request: Request,
     /// How requests have fared before, where that will be asked for.
-    recent: Option<Sample>,
+    recent: Option<Recent>,
+    /// What requests are served from before, where that may come back.
+    held: Option<Held>,
 }
 
 /// What files are like.
@@ -107,6 +110,8 @@ struct Reply {
 const LONG: Duration = Duration::from_secs(60);
 /// A look at files that takes longer than this is worth a word.
 const LONG_LOOK: Duration = Duration::from_secs(10);
+/// After how long a watched file is read again that could not be put in force for a reason outside of it.
+const WATCH_RETRY: Duration = Duration::from_secs(10);
 
 impl Reloading {
     /// Nothing but `in_force` was asked for yet.
@@ -178,7 +183,7 @@ impl Reloading {
         // What was asked for since has looked at them itself.
         let Some(Seen { named, origins }) = seen.filter(|_| asked == self.asked) else { return };
         let watched = self.watched.as_mut().zip(origins);
-        if watched.is_some_and(|(watched, now)| watched.has_changed(now)) {
+        if watched.is_some_and(|(watched, now)| watched.has_changed(now, Instant::now())) {
             return self.ask_for(Request::quiet(Wanted::File, Some(Author::Watch)));
         }
         if named != self.in_force.state && self.unusable.as_ref() != Some(&named) {
@@ -246,13 +251,14 @@ impl Reloading {
     }
 
     fn change(&mut self, change: Change, author: Author, done: oneshot::Sender<Outcome>) {
+        let goes_back = matches!(change, Change::Rollback(None));
         let (wanted, safeguards) = match change {
             Change::Reload => (Ok(Wanted::File), Safeguards::default()),
             Change::Apply { documents, safeguards } => {
                 (trial::check(safeguards).map(|()| Wanted::Documents(documents.into())), safeguards)
             }
             Change::Rollback(id) => match &self.trial {
-                Some(Trial { before: (_, before), .. })
+                Some(Trial { before: Former { entry: before, .. }, .. })
                     if id.is_none_or(|id| id == self.records.history().id(*before)) =>
                 {
                     let why = format!("{author} asked for that");
@@ -264,7 +270,7 @@ impl Reloading {
         match wanted {
             Ok(wanted) => {
                 let (author, done) = (Some(author), Some(done));
-                self.ask_for(Request { wanted, author, safeguards, done });
+                self.ask_for(Request { wanted, goes_back, author, safeguards, done });
             }
             Err(why) => drop(done.send(Err(why))),
         }
@@ -283,30 +289,6 @@ impl Reloading {
                 Err(NotApplied::NotFound(why))
             }
         }
-    }
-
-    /// Has the configuration stay that is on trial.
-    fn confirm(&mut self, author: &Author, done: oneshot::Sender<Outcome>) {
-        if self.trial.is_none() {
-            let why = match self.is_ending_trial() {
-                true => messages::ending(self.records.in_force().id),
-                false => "no configuration waits to be confirmed".to_owned(),
-            };
-            drop(done.send(Err(NotApplied::Conflict(why))));
-            return;
-        }
-        let why = format!("confirmed by {author}");
-        self.keep(history::Outcome::Confirmed, &why);
-        self.replies.push(self.reply_with(done, Vec::new()));
-        self.go_on();
-    }
-
-    /// Ends the trial: what is in force stays.
-    fn keep(&mut self, outcome: history::Outcome, why: &str) {
-        self.trial = None;
-        self.records.settle(outcome, Some(why));
-        self.records.hurry();
-        messages::stays(self.records.in_force().id, why);
     }
 
     fn shown(&self) -> orders::InForce {
@@ -336,11 +318,20 @@ impl Reloading {
         self.begin(request);
     }
 
-    fn begin(&mut self, request: Request) {
+    fn begin(&mut self, mut request: Request) {
+        if request.goes_back {
+            // Something else may have come into force since that was asked for.
+            match self.past(None) {
+                Ok(wanted) => request.wanted = wanted,
+                Err(why) => return request.refuse(why),
+            }
+        }
         let (attempts, before) = (self.attempts.clone(), self.in_force.clone());
         let (wanted, name) = (request.wanted.clone(), self.name_of(&request));
-        let recent = request.safeguards.guard.map(|_| self.samples.recent(&self.status));
-        let attempt = Attempt { request, recent };
+        let recent =
+            request.safeguards.guard.map(|_| self.samples.recent(&self.status, Instant::now()));
+        let held = request.safeguards.is_any().then(|| self.attempts.loader.hold());
+        let attempt = Attempt { request, recent, held };
         let make = move || attempts.make((&name, &wanted), before);
         match Pending::spawn(attempt, make, LONG) {
             Ok(running) => self.running = Some(running),
@@ -371,12 +362,12 @@ impl Reloading {
     }
 
     fn note_ended(&mut self, attempt: Attempt, outcome: Option<Result<Made, Refused>>) {
-        let Attempt { request, recent } = attempt;
+        let Attempt { request, recent, held } = attempt;
         match outcome {
             Some(Ok(Made { in_force, listening })) => {
                 messages::listening(&listening);
                 self.note_read(&request.wanted, Some(&in_force.documents.origins));
-                self.tell_applied(request, recent, in_force);
+                self.tell_applied(request, (recent, held), in_force);
             }
             Some(Err(Refused { failure, state, origins })) => {
                 self.note_read(&request.wanted, origins.as_deref());
@@ -461,8 +452,14 @@ impl Reloading {
         }
     }
 
-    fn tell_applied(&mut self, request: Request, recent: Option<Sample>, in_force: InForce) {
-        self.reloads.note_applied(in_force.documents.digest, SystemTime::now());
+    fn tell_applied(
+        &mut self,
+        request: Request,
+        (recent, held): (Option<Recent>, Option<Held>),
+        in_force: InForce,
+    ) {
+        let subject = request.wanted.subject();
+        self.reloads.note_applied(subject, in_force.documents.digest, SystemTime::now());
         self.complaint.clear();
         self.unusable = None;
         let before = std::mem::replace(&mut self.in_force, in_force);
@@ -473,11 +470,14 @@ impl Reloading {
             self.records.settle(history::Outcome::TakenBack, Some(&before.why));
             self.reloads.note_taken_back(before.cause);
         }
-        let (id, before) = (self.records.in_force().id, (before, self.records.refer_to_in_force()));
+        let (id, entry) = (self.records.in_force().id, self.records.refer_to_in_force());
+        let before = Former { in_force: before, entry, _held: held };
         messages::in_force(&self.name_of(&request), &request, &self.in_force.config, id);
         self.records.note(request.origin(self.records.history()), &self.in_force);
         self.records.hurry();
-        let baseline = recent.map(|recent| Baseline::new(recent, &self.status));
+        let window = request.safeguards.guard.map(|guard| guard.window);
+        let baseline =
+            recent.zip(window).map(|(recent, window)| Baseline::new(recent, &self.status, window));
         let now = (Instant::now(), SystemTime::now());
         self.trial = Trial::new(request.safeguards, before, baseline, now);
         if self.trial.is_some() {
@@ -492,13 +492,20 @@ impl Reloading {
     fn tell_refused(&mut self, request: Request, failure: &Failure) {
         let text = failure.text(terminal::has_color());
         let complaint = messages::refused(&request, &text, &self.records.in_force());
+        let is_watched = request.author == Some(Author::Watch) && request.is_change();
         let is_known = match &request.wanted {
             Wanted::NamedFiles => complaint == self.complaint,
             Wanted::Before(before) => complaint == before.complaint,
-            Wanted::File | Wanted::Documents(_) | Wanted::Past(..) => false,
+            Wanted::File => is_watched && complaint == self.complaint,
+            Wanted::Documents(_) | Wanted::Past(..) => false,
         };
+        // What is wrong is not in the file, and may pass without a trace there: an address in use, a server that does not respond.
+        if is_watched && !failure.is_bad_input() {
+            let later = Instant::now() + WATCH_RETRY;
+            self.watched.iter_mut().for_each(|watched| watched.again_at(later));
+        }
         if !is_known {
-            self.reloads.note_refused(SystemTime::now());
+            self.reloads.note_refused(request.wanted.subject(), SystemTime::now());
             terminal::complain(&complaint);
         }
         if let Wanted::Before(before) = &request.wanted {
@@ -522,45 +529,11 @@ impl Reloading {
     fn refuse_during_trial(&mut self, request: Request) {
         let why = messages::on_trial(&self.records.in_force(), self.trial.as_ref());
         if request.author == Some(Author::Watch) {
-            self.watched.iter_mut().for_each(Watched::again);
+            self.watched.iter_mut().for_each(|watched| watched.again_at(Instant::now()));
         }
-        self.reloads.note_refused(SystemTime::now());
+        self.reloads.note_refused(request.wanted.subject(), SystemTime::now());
         terminal::complain(&format!("error: {why}\n"));
         request.refuse(NotApplied::Conflict(why));
-    }
-
-    /// Judges what is on trial, whatever else is under way.
-    fn judge(&mut self, now: Instant) {
-        let Some(trial) = &mut self.trial else { return };
-        match trial.judge(&self.status, now) {
-            None => {}
-            Some(Verdict::Good) => {
-                self.keep(history::Outcome::Confirmed, "its guard has found nothing worse");
-            }
-            Some(Verdict::Unconfirmed) => {
-                let why = "it was not confirmed in time".to_owned();
-                self.take_back(Cause::Unconfirmed, why, None);
-            }
-            Some(Verdict::Worse(why)) => self.take_back(Cause::Guard, why, None),
-            Some(Verdict::TakeBack(cause, why)) => self.take_back(cause, why, None),
-        }
-    }
-
-    /// Puts in force again what was in force before the trial, which ends when that has succeeded.
-    fn take_back(
-        &mut self,
-        cause: Cause,
-        why: String,
-        asked: Option<(Author, oneshot::Sender<Outcome>)>,
-    ) {
-        let Some(Trial { before: (in_force, entry), retry, .. }) = self.trial.take() else {
-            return;
-        };
-        let (author, done) = asked.unzip();
-        let complaint = retry.map(|retry| retry.complaint).unwrap_or_default();
-        let before = Before { entry, in_force, cause, why, complaint };
-        let wanted = Wanted::Before(Box::new(before));
-        self.ask_for(Request { wanted, author, safeguards: Safeguards::default(), done });
     }
 }
 

@@ -1,7 +1,7 @@
 //! The exposition of a gateway that has served, read by a strict parser.
 
 use super::*;
-use crate::reloads::Reloads;
+use crate::reloads::{Reloads, Subject};
 use std::collections::{BTreeMap, HashSet};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -64,9 +64,13 @@ fn it_says_which_configuration_is_in_force_and_how_the_last_attempt_went() {
         }
     };
     lines(0.0, [0, 0, 1], "a0");
-    reloads.note_refused(UNIX_EPOCH + Duration::from_secs(5));
+    reloads.note_refused(Subject::Configuration, UNIX_EPOCH + Duration::from_secs(5));
     lines(5.0, [0, 1, 0], "a0");
-    reloads.note_applied([0xb1; 32], UNIX_EPOCH + Duration::from_millis(7500));
+    reloads.note_applied(
+        Subject::Configuration,
+        [0xb1; 32],
+        UNIX_EPOCH + Duration::from_millis(7500),
+    );
     lines(7.5, [1, 1, 1], "b1");
 }
 

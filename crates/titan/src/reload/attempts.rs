@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use titan_admin::history::{EntryRef, History, Place, Stored};
 use titan_admin::orders::Document;
-use titan_admin::{Access, Cause};
+use titan_admin::{Access, Cause, Subject};
 use titan_config::{Admin, Config};
-use titan_proxy::{Files, Loader, Revocations};
+use titan_proxy::{Files, Held, Loader, Revocations};
 
 /// What is to be put in force.
 #[derive(Clone)]
@@ -29,11 +29,21 @@ pub(super) enum Wanted {
     Before(Box<Before>),
 }
 
+/// What was in force before a trial.
+#[derive(Clone)]
+pub(super) struct Former {
+    pub(super) in_force: InForce,
+    /// Its entry in the history.
+    pub(super) entry: EntryRef,
+    /// So that it comes back as it was: with the counts of its limits and the keys of its tokens, whether their servers can be reached
+    /// by then or not.
+    pub(super) _held: Option<Held>,
+}
+
 /// What was in force before a trial, and why it comes back.
 #[derive(Clone)]
 pub(super) struct Before {
-    pub(super) entry: EntryRef,
-    pub(super) in_force: InForce,
+    pub(super) former: Former,
     pub(super) cause: Cause,
     pub(super) why: String,
     /// What was said when this was tried before, and failed.
@@ -108,7 +118,7 @@ impl Attempts {
                 config_file::parse_past(&read_stored(storage, *id)?, &before.file)?
             }
             Wanted::Before(then) => {
-                let then = then.in_force.clone();
+                let then = then.former.in_force.clone();
                 // The files that it names may be others by now.
                 let state = config_file::state_of_named(&then.config, &then.file);
                 let files = config_file::read_checked(&then.config, &then.file)?;
@@ -163,6 +173,16 @@ impl From<Failure> for Refused {
 }
 
 impl Wanted {
+    /// What metrics call it.
+    pub(super) fn subject(&self) -> Subject {
+        match self {
+            Wanted::NamedFiles => Subject::Files,
+            Wanted::File | Wanted::Documents(_) | Wanted::Past(..) | Wanted::Before(_) => {
+                Subject::Configuration
+            }
+        }
+    }
+
     /// What messages call what it is read from.
     pub(super) fn name(&self, file: &Path, history: &History) -> String {
         match self {
@@ -171,7 +191,7 @@ impl Wanted {
                 documents.first().map_or_else(String::new, |document| document.name.clone())
             }
             Wanted::Past(entry, _) => format!("configuration {}", history.id(*entry)),
-            Wanted::Before(before) => format!("configuration {}", history.id(before.entry)),
+            Wanted::Before(before) => format!("configuration {}", history.id(before.former.entry)),
         }
     }
 }

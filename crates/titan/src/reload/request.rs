@@ -11,6 +11,8 @@ pub(super) type Outcome = Result<Applied, NotApplied>;
 /// A change that was asked for.
 pub(super) struct Request {
     pub(super) wanted: Wanted,
+    /// Whether that is what was in force before the configuration that is when this begins.
+    pub(super) goes_back: bool,
     /// Who asks; nobody where the gateway takes something back.
     pub(super) author: Option<Author>,
     /// What takes it back.
@@ -22,7 +24,8 @@ pub(super) struct Request {
 impl Request {
     /// One that nobody waits for.
     pub(super) fn quiet(wanted: Wanted, author: Option<Author>) -> Request {
-        Request { wanted, author, safeguards: Safeguards::default(), done: None }
+        let safeguards = Safeguards::default();
+        Request { wanted, goes_back: false, author, safeguards, done: None }
     }
 
     /// Whether another configuration is asked for, and not only the files that it names.
@@ -39,7 +42,9 @@ impl Request {
     pub(super) fn origin(&self, history: &History) -> Origin {
         let (source, repeats) = match (&self.wanted, &self.author) {
             (Wanted::Past(entry, _), _) => (Source::Rollback, Some(history.id(*entry))),
-            (Wanted::Before(before), _) => (Source::TakenBack, Some(history.id(before.entry))),
+            (Wanted::Before(before), _) => {
+                (Source::TakenBack, Some(history.id(before.former.entry)))
+            }
             (_, Some(Author::Signal)) => (Source::Signal, None),
             (_, Some(Author::Watch)) => (Source::Watch, None),
             (_, Some(Author::Peer { .. } | Author::Token(_)) | None) => (Source::Admin, None),

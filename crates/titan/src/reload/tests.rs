@@ -1,6 +1,7 @@
 //! Orders to a gateway that serves, and what comes of them.
 
 mod stored;
+mod trials;
 
 use super::*;
 use crate::documents::Parsed;
@@ -407,7 +408,7 @@ fn a_trial_that_cannot_be_taken_back_shows_in_the_metrics() {
     let (mut program, secret) = has_nothing_to_go_back_to();
     let figures = |program: &Program| {
         let it = program.reloads.attempts();
-        (it.is_on_trial, it.taken_back, it.applied, it.refused, it.is_last_applied)
+        (it.is_on_trial, it.taken_back, it.applied, it.refused, it.refused_last.is_none())
     };
     assert_eq!(figures(&program), (true, [0; 3], 2, 0, true));
     program.runs_out();

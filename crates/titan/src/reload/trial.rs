@@ -1,19 +1,17 @@
 //! A configuration on trial: it is taken back unless it is confirmed in time, or its guard is content.
 
-use super::attempts::{Before, InForce};
+use super::attempts::{Before, Former};
 use super::figures::Baseline;
 use crate::failure::Failure;
 use std::time::{Duration, SystemTime};
 use titan_admin::Cause;
-use titan_admin::history::EntryRef;
 use titan_admin::orders::{Findings, Guard, NotApplied, Safeguards};
 use titan_proxy::Status;
 use tokio::time::Instant;
 
 /// What is to happen to the configuration in force.
 pub(super) struct Trial {
-    /// What was in force before, and its entry in the history.
-    pub(super) before: (InForce, EntryRef),
+    pub(super) before: Former,
     confirm: Option<Deadline>,
     watch: Option<Watch>,
     /// Set once taking it back has failed.
@@ -52,8 +50,8 @@ pub(super) enum Verdict {
     Unconfirmed,
     /// Requests fare worse, as this says.
     Worse(String),
-    /// The guard has seen nothing that is worse, and nobody else has to be asked.
-    Good,
+    /// The guard has seen nothing that is worse, as this says, and nobody else has to be asked.
+    Good(String),
 }
 
 /// Longer than this nothing is on trial.
@@ -65,7 +63,7 @@ impl Trial {
     /// That of a configuration which has come into force `now`, if there is to be one. `baseline` is what a guard compares with.
     pub(super) fn new(
         safeguards: Safeguards,
-        before: (InForce, EntryRef),
+        before: Former,
         baseline: Option<Baseline>,
         now: (Instant, SystemTime),
     ) -> Option<Trial> {
@@ -86,9 +84,9 @@ impl Trial {
 
     /// That of a configuration which could not be taken back `now`, for a reason that `complaint` tells: it is tried again.
     pub(super) fn again(before: Before, complaint: String, now: Instant) -> Trial {
-        let Before { entry, in_force, cause, why, .. } = before;
+        let Before { former, cause, why, .. } = before;
         let retry = Retry { at: now + RETRY, cause, why, complaint };
-        Trial { before: (in_force, entry), confirm: None, watch: None, retry: Some(retry) }
+        Trial { before: former, confirm: None, watch: None, retry: Some(retry) }
     }
 
     /// Whether its figures are watched.
@@ -114,18 +112,23 @@ impl Trial {
         if let Some(Retry { at, cause, why, .. }) = &self.retry {
             return (now >= *at).then(|| Verdict::TakeBack(*cause, why.clone()));
         }
-        if let Some(Watch { guard, baseline, until }) = &self.watch {
-            if let Some(worse) = baseline.compare(status, *guard) {
+        let mut seen = None;
+        if let Some(Watch { guard, baseline, until }) = &mut self.watch {
+            if let Some(worse) = baseline.compare(status, *guard, now) {
                 return Some(Verdict::Worse(worse.to_string()));
             }
             if now >= *until {
+                if let Some(silence) = baseline.silence(status) {
+                    return Some(Verdict::Worse(silence.to_string()));
+                }
+                seen = Some(baseline.seen(status));
                 self.watch = None;
             }
         }
-        match (self.confirm, &self.watch) {
-            (Some(deadline), _) if now >= deadline.at => Some(Verdict::Unconfirmed),
-            (None, None) => Some(Verdict::Good),
-            _ => None,
+        match self.confirm {
+            Some(deadline) if now >= deadline.at => Some(Verdict::Unconfirmed),
+            Some(_) => None,
+            None => seen.map(|seen| Verdict::Good(seen.to_string())),
         }
     }
 }
