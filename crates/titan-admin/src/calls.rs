@@ -92,11 +92,13 @@ impl Entry {
         self.call == Call::Upgrade
     }
 
-    /// How large the body of a request for it may be.
+    /// How large the body of a request for it may be. What anybody may call takes none: a connection that receives a body does
+    /// not give way to others.
     pub(crate) fn max_body(&self) -> usize {
         match self.call {
             Call::PutConfig | Call::Plan => MAX_FILE,
-            _ => Request::MAX_BODY,
+            _ if self.writes() => Request::MAX_BODY,
+            _ => 0,
         }
     }
 

@@ -16,7 +16,8 @@ pub use tls::Tls;
 use connection::Connection;
 use serde::Serialize;
 use serde_json::json;
-use slots::ConnectionSlots;
+use slots::{ConnectionSlots, Slot, What};
+use socket::Accepted;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -27,6 +28,7 @@ use titan_http::{FieldName, RequestHead, ResponseHead, Status};
 use titan_proxy::SocketFile;
 use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, oneshot};
+use tokio_rustls::TlsAcceptor;
 
 /// A server that runs; dropping it ends it, and cuts off what it was doing.
 pub struct Server {
@@ -52,9 +54,12 @@ struct Accepting {
 /// How much a server holds at most.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Connections at the same moment. For one more the one that has been idle for longest is closed;
-    /// where none is idle it waits.
+    /// Connections at the same moment. For one more, one is closed that waits for its client: of the client that has the most, the
+    /// one that has waited for longest. Where none does, the new one waits.
     pub connections: u32,
+    /// How many of them one client may have: an IPv4 address, a /64 network of IPv6, or a user over a Unix socket. For one more,
+    /// one of its own is closed. As many may wait.
+    pub share: u32,
     /// How long a connection without a request is kept.
     pub idle: Duration,
     /// How many requests a connection may bring.
@@ -164,7 +169,7 @@ impl Server {
         let (leave, leaving) = oneshot::channel();
         let (done, left) = std_mpsc::sync_channel(0);
         let ends = (leaving, done);
-        let slots = Arc::new(ConnectionSlots::new(bounds.connections));
+        let slots = Arc::new(ConnectionSlots::new(bounds.connections, bounds.share));
         let accepting = accept(listening, (bounds, Arc::clone(&slots)), Arc::new(handler), ends);
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
             runtime.spawn(accepting);
@@ -222,32 +227,34 @@ async fn accept(
         };
         match accepted {
             Ok(accepted) => {
-                let slot = tokio::select! {
-                    biased;
-                    // Whoever has it leave waits for that.
-                    _ = &mut leaving => break,
-                    slot = slots.take() => slot,
-                };
-                let (slots, room) = (Arc::clone(&slots), Arc::clone(&room));
-                let (handler, acceptor) = (Arc::clone(&handler), listening.acceptor());
-                tokio::spawn(async move {
-                    let secured = tokio::select! {
-                        secured = accepted.secure(acceptor) => secured,
-                        // A client that does not get on gives way, as one that is idle does.
-                        () = slots.is_wanted() => return,
-                    };
-                    let Ok(client) = secured else { return };
-                    let connection = Connection::new(client, bounds, &slots, &room);
-                    // An error means that the client has gone, and no response can reach it.
-                    let _ = connection.serve(&*handler).await;
-                    drop(slot);
-                });
+                // One that gets no slot is closed: its client has as many as it may, and as many that wait.
+                if let Some(slot) = slots.enter(accepted.peer()) {
+                    let (handler, acceptor) = (Arc::clone(&handler), listening.acceptor());
+                    let room = Arc::clone(&room);
+                    tokio::spawn(async move {
+                        serve((accepted, acceptor), (bounds, slot, &room), &*handler).await;
+                    });
+                }
+                // Those that are to leave do so before more come.
+                tokio::task::yield_now().await;
             }
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
     }
     drop((listening, left));
     slots.close();
+}
+
+async fn serve(
+    (accepted, acceptor): (Accepted, Option<TlsAcceptor>),
+    (bounds, slot, room): (Bounds, Slot, &Semaphore),
+    handler: &impl Handler,
+) {
+    slot.is_free().await;
+    let secured = slot.waiting(What::Begin, accepted.secure(acceptor)).await;
+    let Some(Ok(client)) = secured else { return };
+    // An error means that the client has gone, and no response can reach it.
+    let _ = Connection::new(client, bounds, &slot, room).serve(handler).await;
 }
 
 /// The media type of the body behind a head, without its parameters; empty if none is named.

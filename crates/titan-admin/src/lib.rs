@@ -61,6 +61,7 @@ use titan_proxy::Gateway;
 /// before each is closed, must not keep others out.
 const BOUNDS: http::Bounds = http::Bounds {
     connections: 64,
+    share: 16,
     idle: Duration::from_secs(15),
     requests: 1000,
     life: Duration::from_secs(5 * 60),

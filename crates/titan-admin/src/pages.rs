@@ -252,6 +252,10 @@ impl Handler for Site {
 }
 
 impl Handler for Probes {
+    async fn admit(&self, _head: &RequestHead, _peer: &Peer) -> Result<usize, Response> {
+        Ok(0)
+    }
+
     async fn respond(&self, request: Request) -> Response {
         let call = match request.head.path() {
             b"/" => Call::Index,

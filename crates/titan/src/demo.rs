@@ -26,6 +26,7 @@ admin: 127.0.0.1:8484
 /// As many connections as the gateway opens to an endpoint, kept a little longer than it keeps them.
 const BOUNDS: Bounds = Bounds {
     connections: 1024,
+    share: 1024,
     idle: Duration::from_secs(60),
     requests: u32::MAX,
     life: Duration::from_secs(24 * 3600),

@@ -1,6 +1,6 @@
 //! One connection of the small server: a whole request in, a whole response out, until it closes.
 
-use super::slots::ConnectionSlots;
+use super::slots::{Slot, What};
 use super::stream::Stream;
 use super::{Bounds, Handler, Peer, Request, Response};
 use std::io;
@@ -16,7 +16,7 @@ pub(super) struct Connection<'p> {
     stream: Box<dyn Stream>,
     peer: Peer,
     bounds: Bounds,
-    slots: &'p ConnectionSlots,
+    slot: &'p Slot,
     /// For the bytes of bodies, of all connections.
     room: &'p Semaphore,
     /// When it has lasted long enough.
@@ -37,7 +37,7 @@ enum Fault {
     Late,
     /// The bodies of other requests take all the room.
     NoRoom,
-    /// The client is gone.
+    /// The client is gone, or has to go.
     Gone,
 }
 
@@ -75,7 +75,7 @@ impl<'p> Connection<'p> {
     pub(super) fn new(
         (stream, peer): (Box<dyn Stream>, Peer),
         bounds: Bounds,
-        slots: &'p ConnectionSlots,
+        slot: &'p Slot,
         room: &'p Semaphore,
     ) -> Connection<'p> {
         let limits = Limits::default();
@@ -83,7 +83,7 @@ impl<'p> Connection<'p> {
             stream,
             peer,
             bounds,
-            slots,
+            slot,
             room,
             until: Instant::now() + bounds.life,
             served: 0,
@@ -111,13 +111,17 @@ impl<'p> Connection<'p> {
             options.keep_alive &= !is_last
                 && self.served < self.bounds.requests
                 && Instant::now() < self.until
-                && !self.slots.is_closing();
-            timeout(WRITE, self.send(response, options)).await??;
+                && !self.slot.is_closing();
+            let slot = self.slot;
+            match slot.waiting(What::GoOn, timeout(WRITE, self.send(response, options))).await {
+                Some(sent) => sent??,
+                None => return Ok(()),
+            }
             if is_last {
                 return Ok(());
             }
             if !options.keep_alive {
-                return self.linger().await;
+                return slot.waiting(What::GoOn, self.linger()).await.unwrap_or(Ok(()));
             }
         }
         Ok(())
@@ -130,13 +134,9 @@ impl<'p> Connection<'p> {
             return Ok(true);
         }
         let idle = self.bounds.idle.min(self.until - Instant::now());
-        let slots = self.slots;
-        tokio::select! {
-            // A request that has come at the same moment is served.
-            biased;
-            news = timeout(idle, self.fill()) => news.unwrap_or(Ok(false)),
-            () = slots.is_wanted() => Ok(false),
-        }
+        let slot = self.slot;
+        let news = slot.waiting(What::Begin, timeout(idle, self.fill())).await;
+        news.and_then(Result::ok).unwrap_or(Ok(false))
     }
 
     async fn fill(&mut self) -> io::Result<bool> {
@@ -150,7 +150,9 @@ impl<'p> Connection<'p> {
     ) -> Result<(Received<'p>, ResponseOptions), Fault> {
         let deadline = Instant::now() + MESSAGE;
         let mut head = RequestHead::default();
-        let start = timeout_at(deadline, self.receive_head(&mut head)).await??;
+        let slot = self.slot;
+        let receiving = timeout_at(deadline, self.receive_head(&mut head));
+        let start = slot.waiting(What::GoOn, receiving).await.ok_or(Fault::Gone)???;
         let (method, version) = (head.method, head.version);
         let mut options = ResponseOptions { method, version, keep_alive: start.keep_alive };
         let most = match handler.admit(&head, &self.peer).await {
@@ -287,14 +289,22 @@ impl From<io::Error> for Fault {
 
 #[cfg(test)]
 mod tests {
+    use super::super::slots::ConnectionSlots;
     use super::*;
+    use std::sync::Arc;
     use tokio::io::{DuplexStream, duplex};
     use tokio::time::Instant;
 
     const IDLE: Duration = Duration::from_secs(15);
     const LIFE: Duration = Duration::from_secs(40);
-    const BOUNDS: Bounds =
-        Bounds { connections: 1, idle: IDLE, requests: 3, life: LIFE, bodies: Request::MAX_BODY };
+    const BOUNDS: Bounds = Bounds {
+        connections: 1,
+        share: 1,
+        idle: IDLE,
+        requests: 3,
+        life: LIFE,
+        bodies: Request::MAX_BODY,
+    };
 
     const PEER: Peer = Peer::Process { uid: 0, pid: None };
 
@@ -314,9 +324,10 @@ mod tests {
         runtime.block_on(async {
             let (mut ours, theirs) = duplex(READ);
             let serving = tokio::spawn(async move {
-                let (slots, room) = (ConnectionSlots::new(1), Semaphore::new(BOUNDS.bodies));
+                let slots = Arc::new(ConnectionSlots::new(1, 1));
+                let (slot, room) = (slots.enter(&PEER).unwrap(), Semaphore::new(BOUNDS.bodies));
                 let theirs = (Box::new(theirs) as Box<dyn Stream>, PEER);
-                Connection::new(theirs, BOUNDS, &slots, &room).serve(&handler).await
+                Connection::new(theirs, BOUNDS, &slot, &room).serve(&handler).await
             });
             let started = Instant::now();
             client(&mut ours).await;

@@ -1,63 +1,391 @@
-//! How many connections may be open at once, and which idle one closes for the next.
+//! How many connections may be open at once, in sum and for each client, and which one closes for the next.
+//!
+//! ```text
+//!            a slot is free            waits for the client
+//! Queued ──────────────────▶ Busy ◀───────────────────────▶ Waits ──▶ Leaves
+//!                                                   another one needs the slot
+//! ```
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use super::Peer;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use titan_io::network::ClientNetwork;
+use tokio::sync::{Notify, watch};
 
 /// The connections that a server may have open.
 #[derive(Debug)]
 pub(super) struct ConnectionSlots {
-    count: u32,
-    free: Arc<Semaphore>,
-    /// How many idle connections have to close. They queue here, and a semaphore is fair: the one that has been
-    /// idle for longest closes.
-    wanted: Semaphore,
-    /// Whether all have to close.
-    is_closing: AtomicBool,
+    connections: Mutex<Connections>,
+    /// How many are open or queued.
+    open: watch::Sender<usize>,
 }
 
-const OPEN: &str = "the semaphore is never closed";
+#[derive(Debug)]
+struct Connections {
+    /// How many there may be.
+    most: usize,
+    /// How many of them one client may have.
+    share: usize,
+    /// Whether all have to close as soon as they are idle.
+    is_closing: bool,
+    all: BTreeMap<u64, Connection>,
+    /// Those that wait for a slot, in the order in which they have come.
+    queue: VecDeque<u64>,
+    /// Greater than any number that was used.
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Connection {
+    client: Client,
+    stage: Stage,
+    /// When another stage was chosen for it.
+    news: Arc<Notify>,
+}
+
+/// Who shares a part of the connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Client {
+    Network(ClientNetwork),
+    User(u32),
+}
+
+/// How many connections there are, and how many of each client.
+#[derive(Default)]
+struct Count {
+    all: usize,
+    of: HashMap<Client, usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// There is no slot for it yet.
+    Queued,
+    /// It must not close: its request is being served, or the body of one is being received.
+    Busy,
+    /// It waits for its client, since that moment, and closes if another one needs its slot.
+    Waits(u64, What),
+    /// It has to close.
+    Leaves,
+}
+
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// A handshake, or a request: without it, the connection also closes when the server does.
+    Begin,
+    /// The rest of a head, or that the client takes a response.
+    GoOn,
+}
+
+/// The place of one connection, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Slot {
+    slots: Arc<ConnectionSlots>,
+    id: u64,
+    news: Arc<Notify>,
+}
 
 impl ConnectionSlots {
-    /// So many, all free.
-    pub(super) fn new(count: u32) -> ConnectionSlots {
-        let (free, wanted) = (Arc::new(Semaphore::new(count as usize)), Semaphore::new(0));
-        ConnectionSlots { count, free, wanted, is_closing: AtomicBool::new(false) }
+    /// So many, all free, and so many of them for each client.
+    pub(super) fn new(most: u32, share: u32) -> ConnectionSlots {
+        let connections = Connections {
+            most: most as usize,
+            share: share as usize,
+            is_closing: false,
+            all: BTreeMap::new(),
+            queue: VecDeque::new(),
+            next: 0,
+        };
+        ConnectionSlots { connections: Mutex::new(connections), open: watch::Sender::new(0) }
     }
 
-    /// Takes a slot until the permit is dropped.
-    pub(super) async fn take(&self) -> OwnedSemaphorePermit {
-        if let Ok(slot) = Arc::clone(&self.free).try_acquire_owned() {
-            return slot;
-        }
-        self.wanted.add_permits(1);
-        let slot = Arc::clone(&self.free).acquire_owned().await.expect(OPEN);
-        // Another one may have left on its own.
-        self.wanted.forget_permits(1);
-        slot
-    }
-
-    /// Waits until the connection that waits here has to close.
-    pub(super) async fn is_wanted(&self) {
-        // An error means that all have to.
-        if let Ok(permit) = self.wanted.acquire().await {
-            permit.forget();
-        }
+    /// The place of a connection from there, which may have to queue. `None` if too many do.
+    pub(super) fn enter(self: &Arc<ConnectionSlots>, peer: &Peer) -> Option<Slot> {
+        let mut connections = self.lock();
+        let news = Arc::new(Notify::new());
+        let id = connections.add(Client::of(peer), &news)?;
+        self.open.send_replace(connections.all.len());
+        Some(Slot { slots: Arc::clone(self), id, news })
     }
 
     /// Has all connections close as soon as they are idle. No further one is there to come.
     pub(super) fn close(&self) {
-        self.is_closing.store(true, Ordering::Relaxed);
-        self.wanted.close();
+        let mut connections = self.lock();
+        connections.is_closing = true;
+        for connection in connections.all.values_mut() {
+            if matches!(connection.stage, Stage::Waits(_, What::Begin)) {
+                connection.enter(Stage::Leaves);
+            }
+        }
     }
 
     /// Waits until no connection is open.
     pub(super) async fn are_free(&self) {
-        let _all = self.free.acquire_many(self.count).await.expect(OPEN);
+        let _ = self.open.subscribe().wait_for(|open| *open == 0).await;
     }
 
     /// Whether all connections have to close.
     pub(super) fn is_closing(&self) -> bool {
-        self.is_closing.load(Ordering::Relaxed)
+        self.lock().is_closing
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connections> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    /// Waits until the connection may be served.
+    pub(super) async fn is_free(&self) {
+        self.is_in(|stage| stage != Stage::Queued).await;
+    }
+
+    /// Does `work`, which waits for the client. `None` if the connection has to close before that is done.
+    pub(super) async fn waiting<T>(&self, what: What, work: impl Future<Output = T>) -> Option<T> {
+        self.slots.lock().begin_to_wait(self.id, what);
+        tokio::select! {
+            // What has come at the same moment is served.
+            biased;
+            done = work => {
+                self.slots.lock().stay(self.id);
+                Some(done)
+            }
+            () = self.is_in(|stage| stage == Stage::Leaves) => None,
+        }
+    }
+
+    /// Whether all connections have to close.
+    pub(super) fn is_closing(&self) -> bool {
+        self.slots.is_closing()
+    }
+
+    async fn is_in(&self, wanted: impl Fn(Stage) -> bool) {
+        while !self.slots.lock().all.get(&self.id).is_some_and(|it| wanted(it.stage)) {
+            self.news.notified().await;
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut connections = self.slots.lock();
+        connections.remove(self.id);
+        self.slots.open.send_replace(connections.all.len());
+    }
+}
+
+impl Connections {
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// Adds one that queues unless there is a slot. `None` if too many do: as many may as may be open, of all clients and of each.
+    fn add(&mut self, client: Client, news: &Arc<Notify>) -> Option<u64> {
+        let open = self.count(|stage| stage != Stage::Queued);
+        let queued = self.count(|stage| stage == Stage::Queued);
+        if !self.has_room(&open, client) && !self.has_room(&queued, client) {
+            return None;
+        }
+        let id = self.number();
+        let connection = Connection { client, stage: Stage::Queued, news: Arc::clone(news) };
+        self.all.insert(id, connection);
+        self.queue.push_back(id);
+        self.settle();
+        Some(id)
+    }
+
+    fn remove(&mut self, id: u64) {
+        self.all.remove(&id);
+        self.queue.retain(|queued| *queued != id);
+        self.settle();
+    }
+
+    fn count(&self, is_counted: impl Fn(Stage) -> bool) -> Count {
+        let mut count = Count::default();
+        self.all.values().filter(|it| is_counted(it.stage)).for_each(|it| count.add(it.client));
+        count
+    }
+
+    fn has_room(&self, count: &Count, client: Client) -> bool {
+        count.all < self.most && count.of(client) < self.share
+    }
+
+    fn begin_to_wait(&mut self, id: u64, what: What) {
+        let since = self.number();
+        let is_over = self.is_closing && what == What::Begin;
+        self.enter(id, if is_over { Stage::Leaves } else { Stage::Waits(since, what) });
+        self.settle();
+    }
+
+    fn stay(&mut self, id: u64) {
+        self.enter(id, Stage::Busy);
+        // It may have been the one that was to leave.
+        self.settle();
+    }
+
+    /// Gives free slots to those that queue, and has as many others leave as it takes for the rest of the queue.
+    fn settle(&mut self) {
+        if self.queue.is_empty() {
+            return;
+        }
+        let mut open = self.count(|stage| stage != Stage::Queued);
+        // When all have left that are to leave, and those have come that these make room for.
+        let mut soon = self.count(|stage| !matches!(stage, Stage::Queued | Stage::Leaves));
+        for id in std::mem::take(&mut self.queue) {
+            let client = self.all[&id].client;
+            if self.has_room(&open, client) {
+                self.enter(id, Stage::Busy);
+                open.add(client);
+                soon.add(client);
+                continue;
+            }
+            self.queue.push_back(id);
+            if !self.has_room(&soon, client) {
+                let Some((other, its_client)) = self.to_leave(client, &soon) else { continue };
+                self.enter(other, Stage::Leaves);
+                soon.remove(its_client);
+            }
+            soon.add(client);
+        }
+    }
+
+    fn enter(&mut self, id: u64, stage: Stage) {
+        if let Some(connection) = self.all.get_mut(&id) {
+            connection.enter(stage);
+        }
+    }
+
+    /// Which connection leaves for one of that client: its own where its share is used up, otherwise one of the client that has
+    /// the most. Of these it is the one that has waited for longest.
+    fn to_leave(&self, client: Client, count: &Count) -> Option<(u64, Client)> {
+        let is_own = count.of(client) >= self.share;
+        let waiting = self.all.iter().filter_map(|(id, it)| match it.stage {
+            Stage::Waits(since, _) if !is_own || it.client == client => {
+                Some(((count.of(it.client), Reverse(since)), (*id, it.client)))
+            }
+            _ => None,
+        });
+        waiting.max_by_key(|(rank, _)| *rank).map(|(_, found)| found)
+    }
+}
+
+impl Count {
+    fn of(&self, client: Client) -> usize {
+        self.of.get(&client).copied().unwrap_or_default()
+    }
+
+    fn add(&mut self, client: Client) {
+        self.all += 1;
+        *self.of.entry(client).or_default() += 1;
+    }
+
+    fn remove(&mut self, client: Client) {
+        self.all -= 1;
+        self.of.entry(client).and_modify(|count| *count -= 1);
+    }
+}
+
+impl Connection {
+    fn enter(&mut self, stage: Stage) {
+        self.stage = stage;
+        self.news.notify_one();
+    }
+}
+
+impl Client {
+    fn of(peer: &Peer) -> Client {
+        match peer {
+            Peer::Process { uid, .. } => Client::User(*uid),
+            Peer::Client { address, .. } => Client::Network(ClientNetwork::of(address.ip())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::pending;
+    use std::net::{IpAddr, SocketAddr};
+
+    fn client(address: &str) -> Peer {
+        let address: IpAddr = address.parse().unwrap();
+        Peer::Client { address: SocketAddr::from((address, 1)), is_secure: false }
+    }
+
+    fn stage(slot: &Slot) -> Stage {
+        slot.slots.lock().all[&slot.id].stage
+    }
+
+    fn waits(slot: &Slot, what: What) {
+        slot.slots.lock().begin_to_wait(slot.id, what);
+    }
+
+    #[test]
+    fn a_client_has_its_share_and_as_many_that_wait() {
+        let slots = Arc::new(ConnectionSlots::new(4, 2));
+        let network = ["2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8::4"];
+        let ours = network.map(|address| slots.enter(&client(address)).unwrap());
+        assert_eq!(
+            [0, 1, 2, 3].map(|it| stage(&ours[it]) == Stage::Queued),
+            [false, false, true, true]
+        );
+        assert!(slots.enter(&client("2001:db8::5")).is_none());
+        let other = slots.enter(&client("2001:db8:0:1::1")).unwrap();
+        assert_eq!(stage(&other), Stage::Busy, "another network");
+        let [first, second, third, fourth] = ours;
+        drop(third);
+        drop(first);
+        assert_eq!((stage(&second), stage(&fourth)), (Stage::Busy, Stage::Busy));
+    }
+
+    #[test]
+    fn whose_share_is_used_up_gives_way_to_itself() {
+        let slots = Arc::new(ConnectionSlots::new(4, 2));
+        let other = slots.enter(&client("10.0.0.2")).unwrap();
+        let ours = [(); 2].map(|()| slots.enter(&client("10.0.0.1")).unwrap());
+        waits(&other, What::Begin);
+        waits(&ours[1], What::GoOn);
+        waits(&ours[0], What::Begin);
+        let next = slots.enter(&client("10.0.0.1")).unwrap();
+        assert_eq!(stage(&ours[1]), Stage::Leaves, "it waits for longer than the other one");
+        assert!(matches!(stage(&other), Stage::Waits(..)));
+        // Its request has come at the last moment: now the other one has to go.
+        slots.lock().stay(ours[1].id);
+        assert_eq!((stage(&ours[0]), stage(&next)), (Stage::Leaves, Stage::Queued));
+    }
+
+    #[test]
+    fn who_has_the_most_gives_way_to_others() {
+        let slots = Arc::new(ConnectionSlots::new(4, 3));
+        let one = slots.enter(&client("10.0.0.1")).unwrap();
+        waits(&one, What::Begin);
+        let many = [(); 3].map(|()| slots.enter(&client("10.0.0.2")).unwrap());
+        many.iter().for_each(|it| waits(it, What::GoOn));
+        let next = slots.enter(&client("10.0.0.3")).unwrap();
+        assert_eq!((stage(&many[0]), stage(&next)), (Stage::Leaves, Stage::Queued));
+        assert!(matches!(stage(&one), Stage::Waits(..)));
+        let another = slots.enter(&client("10.0.0.4")).unwrap();
+        assert_eq!((stage(&many[1]), stage(&another)), (Stage::Leaves, Stage::Queued));
+        let [first, ..] = many;
+        drop(first);
+        assert_eq!((stage(&next), stage(&another)), (Stage::Busy, Stage::Queued));
+    }
+
+    #[tokio::test]
+    async fn what_has_begun_goes_on_when_the_server_closes() {
+        let slots = Arc::new(ConnectionSlots::new(2, 2));
+        let [idle, begun] = [(); 2].map(|()| slots.enter(&client("10.0.0.1")).unwrap());
+        let waiting = async {
+            assert_eq!(idle.waiting(What::Begin, pending::<()>()).await, None);
+            assert_eq!(idle.waiting(What::Begin, async { 1 }).await, Some(1), "it had come");
+        };
+        let going_on = begun.waiting(What::GoOn, pending::<()>());
+        tokio::pin!(going_on);
+        tokio::select! { biased; _ = &mut going_on => unreachable!(), () = async {} => {} }
+        tokio::join!(waiting, async { slots.close() });
+        tokio::select! { biased; _ = &mut going_on => unreachable!(), () = async {} => {} }
     }
 }

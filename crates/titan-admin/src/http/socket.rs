@@ -169,6 +169,11 @@ impl Listening {
 }
 
 impl Accepted {
+    /// Who is at its other end.
+    pub(super) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
     /// Performs the handshake that a connection begins with, if any.
     pub(super) async fn secure(
         self,

@@ -1,6 +1,7 @@
 //! The server over a real socket: bytes in, bytes out.
 
 use super::*;
+use socket2::{Domain, Type};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -8,6 +9,7 @@ use titan_config::ListenAddress;
 
 const BOUNDS: Bounds = Bounds {
     connections: 2,
+    share: 2,
     idle: Duration::from_secs(30),
     requests: 100,
     life: Duration::from_secs(60),
@@ -16,24 +18,30 @@ const BOUNDS: Bounds = Bounds {
 
 /// A server that responds with the method, the path and the body it has received.
 fn echo() -> (Server, SocketAddr) {
-    let socket = Socket::bind(&ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into())).unwrap();
-    let ListenAddress::Tcp(address) = *socket.address() else { panic!("not TCP") };
-    let server = Server::start("echo", socket, BOUNDS, |request: &Request| {
+    serving(BOUNDS, |request: &Request| {
         let mut text = format!("{:?} ", request.head.method).into_bytes();
         text.extend_from_slice(request.head.path());
         text.push(b' ');
         text.extend_from_slice(&request.body);
         Response::new(Status::OK, "text/plain", text)
-    });
-    (server.unwrap(), address)
+    })
+}
+
+fn serving(bounds: Bounds, handler: impl Handler) -> (Server, SocketAddr) {
+    let socket = Socket::bind(&ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into())).unwrap();
+    let ListenAddress::Tcp(address) = *socket.address() else { panic!("not TCP") };
+    (Server::start("test", socket, bounds, handler).unwrap(), address)
+}
+
+fn responds_hi(_: &Request) -> Response {
+    Response::new(Status::OK, "text/plain", "hi")
 }
 
 #[test]
 fn a_unix_socket_is_served_too() {
     let path = std::env::temp_dir().join(format!("titan-http-{}", std::process::id()));
     let socket = Socket::bind(&ListenAddress::Unix(path.clone())).unwrap();
-    let response = |_: &Request| Response::new(Status::OK, "text/plain", "hi");
-    let server = Server::start("unix", socket, BOUNDS, response).unwrap();
+    let server = Server::start("unix", socket, BOUNDS, responds_hi).unwrap();
     let mut stream = UnixStream::connect(&path).unwrap();
     stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
     let mut text = String::new();
@@ -112,6 +120,25 @@ fn clients(address: SocketAddr, count: usize) -> Vec<TcpStream> {
     (0..count).map(|_| TcpStream::connect(address).unwrap()).collect()
 }
 
+/// Clients that have all the slots that there are, and keep them: 100 (Continue) tells that their requests are being read.
+fn busy_clients(address: SocketAddr, count: u32) -> Vec<TcpStream> {
+    let mut clients = clients(address, count as usize);
+    let head = b"PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n";
+    for client in &mut clients {
+        client.write_all(head).unwrap();
+        assert!(gets_response(client));
+    }
+    clients
+}
+
+/// A client of another address.
+fn other_client(address: SocketAddr) -> TcpStream {
+    let socket = socket2::Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into()).unwrap();
+    socket.connect(&address.into()).unwrap();
+    socket.into()
+}
+
 fn gets_response(stream: &mut TcpStream) -> bool {
     let mut first = [0; 9];
     stream.read_exact(&mut first).is_ok() && &first == b"HTTP/1.1 "
@@ -143,14 +170,7 @@ fn the_connection_that_is_idle_for_longest_gives_way() {
 #[test]
 fn a_connection_that_is_sending_its_request_does_not_give_way() {
     let (_server, address) = echo();
-    let mut clients = clients(address, BOUNDS.connections as usize);
-    for client in &mut clients {
-        // 100 (Continue) tells that the request is being read.
-        let head =
-            b"PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n";
-        client.write_all(head).unwrap();
-        assert!(gets_response(client));
-    }
+    let mut clients = busy_clients(address, BOUNDS.connections);
     let mut last = TcpStream::connect(address).unwrap();
     last.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     last.set_nonblocking(true).unwrap();
@@ -161,6 +181,71 @@ fn a_connection_that_is_sending_its_request_does_not_give_way() {
     let mut text = String::new();
     clients[0].read_to_string(&mut text).unwrap();
     assert!(text.ends_with("PUT / !"), "it is answered before it has to go: {text}");
+}
+
+#[test]
+fn a_head_that_does_not_end_gives_way() {
+    let (_server, address) = echo();
+    let mut halves = clients(address, BOUNDS.connections as usize);
+    for client in &mut halves {
+        // The response to the first request tells that the second has begun.
+        client.write_all(b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\nGET / HT").unwrap();
+        assert!(gets_response(client));
+    }
+    let whole = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    let mut next = TcpStream::connect(address).unwrap();
+    next.write_all(whole).unwrap();
+    assert!(gets_response(&mut next));
+    let mut text = String::new();
+    halves[0].read_to_string(&mut text).unwrap();
+    assert!(text.ends_with("\r\n\r\n"), "the oldest gets nothing more, no 408 either: {text}");
+    halves[1].write_all(b"TP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    text.clear();
+    halves[1].read_to_string(&mut text).unwrap();
+    assert!(text.ends_with("\r\n\r\nGET / "), "one was enough: {text}");
+}
+
+#[test]
+fn a_client_that_takes_no_response_gives_way() {
+    // More than any socket takes.
+    const LARGE: usize = 64 << 20;
+    let (_server, address) =
+        serving(BOUNDS, |_: &Request| Response::new(Status::OK, "text/plain", vec![b'x'; LARGE]));
+    let mut deaf = clients(address, BOUNDS.connections as usize);
+    for client in &mut deaf {
+        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        assert!(gets_response(client));
+    }
+    let mut next = TcpStream::connect(address).unwrap();
+    next.write_all(b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    assert!(gets_response(&mut next));
+    deaf[1].shutdown(Shutdown::Write).unwrap();
+    let mut rest = Vec::new();
+    deaf[1].read_to_end(&mut rest).unwrap();
+    assert!(rest.len() > LARGE, "one was enough");
+}
+
+#[test]
+fn the_house_that_one_address_has_filled_is_open_to_others() {
+    let share = 2;
+    let (_server, address) = serving(Bounds { connections: 3, share, ..BOUNDS }, responds_hi);
+    let mut busy = busy_clients(address, share);
+    let mut waiting = clients(address, share as usize);
+    for client in &mut waiting {
+        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    }
+    let mut one_more = TcpStream::connect(address).unwrap();
+    // It may be closed already.
+    let _ = one_more.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(!gets_response(&mut one_more), "no more of them may wait");
+    let mut other = other_client(address);
+    other.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    assert!(gets_response(&mut other));
+    busy.remove(0).write_all(b"!").unwrap();
+    for client in &mut waiting {
+        assert!(gets_response(client));
+        client.read_to_end(&mut Vec::new()).unwrap();
+    }
 }
 
 #[test]
@@ -195,10 +280,8 @@ impl Handler for Waiting {
 }
 
 fn waiting() -> (Server, SocketAddr, Arc<Waiting>) {
-    let socket = Socket::bind(&ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into())).unwrap();
-    let ListenAddress::Tcp(address) = *socket.address() else { panic!("not TCP") };
     let handler = Arc::new(Waiting(Semaphore::new(0)));
-    let server = Server::start("waiting", socket, BOUNDS, Arc::clone(&handler)).unwrap();
+    let (server, address) = serving(BOUNDS, Arc::clone(&handler));
     (server, address, handler)
 }
 

@@ -52,6 +52,10 @@ fn client(is_secure: bool) -> Peer {
     Peer::Client { address: SocketAddr::from(([127, 0, 0, 1], 4711)), is_secure }
 }
 
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
 impl Desk {
     fn new() -> Desk {
         Desk::with_store(None)
@@ -107,8 +111,7 @@ impl Desk {
     }
 
     fn asks(&self, method: Method, target: &str) -> (u16, String) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let response = runtime.block_on(self.responds(&Ask { method, target, ..Ask::default() }));
+        let response = runtime().block_on(self.responds(&Ask { method, target, ..Ask::default() }));
         (response.head.status.code(), String::from_utf8(response.body).unwrap())
     }
 
@@ -192,6 +195,23 @@ fn probes_can_do_nothing_but_read() {
         }
     }
     assert!(!PROBES.contains("config"));
+}
+
+#[test]
+fn what_anybody_may_call_takes_no_body() {
+    let desk = Desk::new();
+    for (method, target, status) in [
+        (Method::GET, "/metrics", 413),
+        (Method::GET, "/config", 413),
+        (Method::POST, "/confirm", 503),
+    ] {
+        let ask = Ask { method, target, body: "x", ..Ask::default() };
+        desk.ordered.try_lock().unwrap().close();
+        assert_eq!(desk.status(&ask), status, "{target}");
+    }
+    let probes = Probes(Arc::clone(&desk.pages));
+    let admitted = runtime().block_on(probes.admit(&RequestHead::default(), &client(false)));
+    assert_eq!(admitted.ok(), Some(0));
 }
 
 #[test]
