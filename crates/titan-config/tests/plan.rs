@@ -139,6 +139,28 @@ fn a_route_that_needs_no_token_any_more_is_weaker() {
                  { name: r, path: \"/y/{*all}\", methods: GET, upstream: a }]",
             ),
         ),
+        // HEAD goes to a route that lists it before it goes to one for GET, wherever the two stand in the file.
+        (
+            with("routes: [{ name: x, methods: GET, upstream: a, apply: users }]"),
+            with(
+                "routes: [{ name: x, methods: GET, upstream: a, apply: users }, \
+                 { name: r, methods: HEAD, upstream: a }]",
+            ),
+        ),
+        (
+            with(
+                "routes: [{ name: r, methods: GET, upstream: a }, \
+                 { name: x, methods: HEAD, upstream: a, apply: users }]",
+            ),
+            with("routes: [{ name: r, methods: GET, upstream: a }]"),
+        ),
+        (
+            with("routes: [{ name: x, methods: [GET, POST], upstream: a, apply: users }]"),
+            with(
+                "routes: [{ name: x, methods: [GET, POST], upstream: a, apply: users }, \
+                 { name: r, methods: [HEAD, PUT], upstream: a }]",
+            ),
+        ),
     ] {
         assert_eq!(weaker(&old, &new), [gone], "{new}");
         assert_eq!(weaker(&new, &old), Vec::<String>::new(), "the other way round: {old}");

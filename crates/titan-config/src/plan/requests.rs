@@ -275,6 +275,7 @@ impl<'c> Table<'c> {
             by_host(one.host, other.host)
                 .then_with(|| one.pattern.search_order().cmp(other.pattern.search_order()))
                 .then_with(|| rank(one.of).cmp(&rank(other.of)))
+                .then_with(|| other.lists_head().cmp(&one.lists_head()))
         });
         let mut places: HashMap<_, Vec<usize>> = HashMap::new();
         for (index, entry) in entries.iter().enumerate() {
@@ -321,6 +322,11 @@ impl<'c> Table<'c> {
 }
 
 impl Entry<'_> {
+    /// Whether HEAD is one of its methods, and does not only come with GET: then it goes first among its equals.
+    fn lists_head(&self) -> bool {
+        self.methods.contains(&Method::HEAD)
+    }
+
     fn covers(&self, region: &Region<'_>) -> bool {
         let takes = match region.method {
             None => self.methods.is_empty(),
