@@ -7,10 +7,12 @@
 //! | what differs between two values | `compare` |
 //! | which requests get to other routes | `requests` |
 //! | what guards a route's requests | `guards` |
+//! | which listener is which | `listeners` |
 //! | the plan as text | `show` |
 
 mod compare;
 mod guards;
+mod listeners;
 mod marks;
 mod requests;
 mod show;
@@ -19,7 +21,8 @@ mod strength;
 use crate::gateway::Config;
 use crate::resolved::{Field, Resolved, Section, Value};
 use compare::{compare_sections, identity};
-use guards::{less_guarded, open_listeners};
+use guards::Guards;
+use listeners::Listeners;
 use requests::{Moved, moved, unreached};
 use std::collections::{HashMap, HashSet};
 
@@ -106,10 +109,12 @@ impl Plan {
     /// What changes from `old` to `new`.
     pub fn new(old: &Resolved, new: &Resolved) -> Plan {
         let mut changes = Vec::new();
+        let listeners = Listeners::pair(old.file.list("listeners"), new.file.list("listeners"));
         for Field { key, value, .. } in &old.file.fields {
             let Some(other) = new.file.value(key) else { continue };
             match *key {
-                "listeners" | "routes" => {
+                "listeners" => compare_listeners(&listeners, &mut changes),
+                "routes" => {
                     compare_parts(key, &named_items(value), &named_items(other), &mut changes);
                 }
                 "upstreams" | "policies" => {
@@ -120,8 +125,9 @@ impl Plan {
         }
         let moves = moved(&old.config, &new.config);
         let mut weaker = weaker_fields(&changes, new);
-        weaker.extend(open_listeners(&old.config, &new.config));
-        weaker.extend(moves.iter().flat_map(|it| less_guarded(it, old, new)));
+        weaker.extend(listeners.new_ways_in());
+        let mut guards = Guards::new(old, new);
+        weaker.extend(moves.iter().flat_map(|moved| guards.less(moved)));
         let name = |config: &Config, route: usize| config.routes[route].name.to_string();
         let moves = moves.into_iter().filter_map(|Moved { requests, from, to }| {
             let (from, to) = (name(&old.config, from?), name(&new.config, to?));
@@ -169,24 +175,43 @@ fn named_entries(value: &Value) -> Parts<'_> {
 }
 
 fn compare_parts(key: &'static str, old: &Parts<'_>, new: &Parts<'_>, changes: &mut Vec<Change>) {
-    let part = |name: &String| Part { key, name: Some(name.clone()) };
-    let whole = |kind, name| Change { part: part(name), kind, differences: Vec::new() };
     let after: HashMap<&str, &Section> =
         new.iter().map(|(name, it)| (name.as_str(), *it)).collect();
     let before: HashSet<&str> = old.iter().map(|(name, _)| name.as_str()).collect();
     for (name, section) in old {
-        let Some(other) = after.get(name.as_str()) else {
-            changes.push(whole(ChangeKind::Removed, name));
-            continue;
-        };
-        let mut differences = Vec::new();
-        compare_sections("", section, other, &mut differences);
-        if !differences.is_empty() {
-            changes.push(Change { part: part(name), kind: ChangeKind::Changed, differences });
+        match after.get(name.as_str()) {
+            Some(other) => changes.extend(changed(part(key, name), section, other)),
+            None => changes.push(whole(ChangeKind::Removed, part(key, name))),
         }
     }
     let added = new.iter().filter(|(name, _)| !before.contains(name.as_str()));
-    changes.extend(added.map(|(name, _)| whole(ChangeKind::Added, name)));
+    changes.extend(added.map(|(name, _)| whole(ChangeKind::Added, part(key, name))));
+}
+
+fn compare_listeners(Listeners { before, added }: &Listeners<'_>, changes: &mut Vec<Change>) {
+    let part = |section| part("listeners", &identity(section).unwrap_or_default());
+    for (section, now) in before {
+        match now {
+            Some(other) => changes.extend(changed(part(other), section, other)),
+            None => changes.push(whole(ChangeKind::Removed, part(section))),
+        }
+    }
+    changes.extend(added.iter().map(|section| whole(ChangeKind::Added, part(section))));
+}
+
+fn part(key: &'static str, name: &str) -> Part {
+    Part { key, name: Some(name.to_owned()) }
+}
+
+/// A part that comes or goes.
+fn whole(kind: ChangeKind, part: Part) -> Change {
+    Change { part, kind, differences: Vec::new() }
+}
+
+fn changed(part: Part, old: &Section, new: &Section) -> Option<Change> {
+    let mut differences = Vec::new();
+    compare_sections("", old, new, &mut differences);
+    (!differences.is_empty()).then_some(Change { part, kind: ChangeKind::Changed, differences })
 }
 
 /// Compares a field of the file itself.
@@ -195,10 +220,7 @@ fn compare_one(key: &'static str, old: &Section, new: &Section) -> Option<Change
         name: file.name,
         fields: file.field(key).cloned().into_iter().collect(),
     };
-    let mut differences = Vec::new();
-    compare_sections("", &only(old), &only(new), &mut differences);
-    let part = Part { key, name: None };
-    (!differences.is_empty()).then_some(Change { part, kind: ChangeKind::Changed, differences })
+    changed(Part { key, name: None }, &only(old), &only(new))
 }
 
 /// The differences that make something weaker that is used.

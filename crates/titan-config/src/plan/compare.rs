@@ -22,6 +22,14 @@ pub(super) fn compare_sections(
     }
 }
 
+/// What of it is weaker.
+pub(super) fn weaker_between(path: &str, old: &Section, new: &Section) -> Vec<Difference> {
+    let mut found = Vec::new();
+    compare_sections(path, old, new, &mut found);
+    found.retain(|difference| difference.is_weaker);
+    found
+}
+
 fn compare_fields(
     path: &str,
     section: &'static str,
@@ -144,8 +152,17 @@ impl Place {
             field: self.path.clone(),
             old: shown(old),
             new: if is_secret { shown(new).map(new_one) } else { shown(new) },
-            is_weaker: strength::is_weaker(self.mark, old, new),
+            is_weaker: strength::is_weaker(self.mark, old, new) || self.begins_weaker(old, new),
         }
+    }
+
+    /// Whether a section that there was none of is weaker than one that leaves everything to defaults.
+    fn begins_weaker(&self, old: &Value, new: &Value) -> bool {
+        let (Mark::Inside, true, Value::Section(new)) = (self.mark, old.is_absent(), new) else {
+            return false;
+        };
+        let defaults = Section::of_defaults(new.name);
+        defaults.is_none_or(|defaults| !weaker_between("", &defaults, new).is_empty())
     }
 }
 

@@ -1,94 +1,221 @@
-//! What guards the requests of a route, before and after: the policies in force, limits, and what is refused outright.
+//! What guards the requests of a route, before and after: the policies in force, limits, what is refused outright, and the
+//! way to what responds.
 
-use super::compare::compare_sections;
+use super::compare::weaker_between;
 use super::marks::{Mark, mark};
 use super::requests::Moved;
 use super::{Difference, Part, Weaker};
 use crate::clash::implies;
 use crate::gateway::Config;
-use crate::listener::Listener;
 use crate::policy::PolicyKind;
 use crate::resolved::{Resolved, Section, Value};
-use crate::route::{Action, Route};
-use crate::tls::CertificateMode;
+use crate::route::{Action, Proxy, Route};
+use std::collections::HashMap;
+use std::rc::Rc;
 
-/// In what the requests are guarded less than before.
-pub(super) fn less_guarded(moved: &Moved, old: &Resolved, new: &Resolved) -> Vec<Weaker> {
-    let (Some(from), Some(to)) = (moved.from, moved.to) else { return Vec::new() };
-    let (before, after) = (&old.config.routes[from], &new.config.routes[to]);
-    let mut what = policies(before, after, old, new);
-    if before.name != after.name {
-        what.extend(settings(section(old, from), section(new, to)));
-        what.extend(certificate(before, after));
-    }
-    if refuses(before) && !refuses(after) {
-        what.push("requests were refused before".to_owned());
-    }
-    let took = match before.name == after.name {
-        true => String::new(),
-        false => format!(", which the route `{}` took", before.name),
-    };
-    let name = Some(after.name.to_string());
-    let weaker = what.into_iter().map(|what| Weaker {
-        part: Part { key: "routes", name: name.clone() },
-        what,
-        requests: Some(format!("{}{took}", moved.requests)),
-    });
-    weaker.collect()
+/// What guards requests in two configurations.
+pub(super) struct Guards<'r> {
+    old: Side<'r>,
+    new: Side<'r>,
+    /// What is weaker in a policy, or an upstream, that is in the place of another: most routes share them.
+    replaced: HashMap<(&'static str, &'r str, &'r str), Rc<[Difference]>>,
 }
 
-fn policies(before: &Route, after: &Route, old: &Resolved, new: &Resolved) -> Vec<String> {
-    let mut what = Vec::new();
-    for kind in PolicyKind::ALL {
-        let name = |config: &Config, route: &Route| {
-            route.policies.of(*kind).map(|id| config.policies[id.index()].name.to_string())
-        };
-        let names = (name(&old.config, before), name(&new.config, after));
-        let kind = kind.as_str();
-        match (names, mark("policy", kind)) {
-            ((Some(was), None), Mark::Need) => {
-                what.push(format!("no `{kind}` applies any more; it was `{was}`"));
-            }
-            ((Some(was), None), _) if kind == "cors" && guards_websockets(old, &was) => {
-                what.push(format!("pages of any origin can open WebSockets; `{was}` refused them"));
-            }
-            ((None, Some(is)), Mark::Grant) => {
-                what.push(format!("the `{kind}` policy `{is}` applies, and none did before"));
-            }
-            ((Some(was), Some(is)), _) if was != is => {
-                let between = (policy(old, &was), policy(new, &is));
-                let (Some(was_like), Some(is_like)) = between else { continue };
-                let differences = weaker_between("", was_like, is_like);
-                what.extend(
-                    differences.iter().map(|difference| {
-                        format!("`{is}` applies in place of `{was}`: {difference}")
-                    }),
-                );
-            }
-            _ => {}
+/// One of the two.
+struct Side<'r> {
+    config: &'r Config,
+    routes: &'r [Value],
+    named: HashMap<(&'static str, &'r str), &'r Section>,
+}
+
+impl<'r> Side<'r> {
+    fn new(of: &'r Resolved) -> Side<'r> {
+        let named = ["policies", "upstreams"]
+            .into_iter()
+            .flat_map(|key| of.file.named(key).map(move |(name, section)| ((key, name), section)));
+        Side { config: &of.config, routes: of.file.list("routes"), named: named.collect() }
+    }
+
+    fn policy(&self, route: &Route, kind: PolicyKind) -> Option<&'r str> {
+        let id = route.policies.of(kind)?;
+        Some(self.config.policies[id.index()].name.as_str())
+    }
+
+    /// What a policy does, without its type, or what an upstream is.
+    fn section(&self, key: &'static str, name: &'r str) -> Option<&'r Section> {
+        let section = *self.named.get(&(key, name))?;
+        match key {
+            "policies" => section.fields.first()?.value.as_section(),
+            _ => Some(section),
         }
     }
-    what
-}
 
-/// The limits, timeouts and settings of paths that are in force.
-fn settings(before: Option<&Section>, after: Option<&Section>) -> Vec<String> {
-    let (Some(before), Some(after)) = (before, after) else { return Vec::new() };
-    let mut what = Vec::new();
-    for key in ["limits", "timeouts", "paths"] {
-        let both = (before.value(key), after.value(key));
-        let (Some(Value::Section(before)), Some(Value::Section(after))) = both else { continue };
-        let differences = weaker_between(key, before, after);
-        what.extend(differences.iter().map(ToString::to_string));
+    fn route(&self, index: usize) -> Option<&'r Section> {
+        self.routes.get(index)?.as_section()
     }
-    what
+
+    /// The names of upstreams with their weights, and the sum of these.
+    fn shares(&self, proxy: &Proxy) -> (HashMap<&'r str, u64>, u64) {
+        let name = |it| self.config.upstream(it).name.as_str();
+        let mut shares = HashMap::new();
+        for share in &proxy.shares {
+            *shares.entry(name(share.upstream)).or_default() += u64::from(share.weight.get());
+        }
+        let sum = shares.values().sum();
+        (shares, sum)
+    }
 }
 
-fn weaker_between(path: &str, old: &Section, new: &Section) -> Vec<Difference> {
-    let mut found = Vec::new();
-    compare_sections(path, old, new, &mut found);
-    found.retain(|difference| difference.is_weaker);
-    found
+impl<'r> Guards<'r> {
+    pub(super) fn new(old: &'r Resolved, new: &'r Resolved) -> Guards<'r> {
+        Guards { old: Side::new(old), new: Side::new(new), replaced: HashMap::new() }
+    }
+
+    /// In what the requests are guarded less than before.
+    pub(super) fn less(&mut self, moved: &Moved) -> Vec<Weaker> {
+        let (Some(from), Some(to)) = (moved.from, moved.to) else { return Vec::new() };
+        let (before, after) = (&self.old.config.routes[from], &self.new.config.routes[to]);
+        let mut what = self.policies(before, after);
+        what.extend(self.action(before, after));
+        if before.name != after.name {
+            what.extend(settings((before, self.old.route(from)), (after, self.new.route(to))));
+            what.extend(certificate(before, after));
+        }
+        let took = match before.name == after.name {
+            true => String::new(),
+            false => format!(", which the route `{}` took", before.name),
+        };
+        let name = Some(after.name.to_string());
+        let weaker = what.into_iter().map(|what| Weaker {
+            part: Part { key: "routes", name: name.clone() },
+            what,
+            requests: Some(format!("{}{took}", moved.requests)),
+        });
+        weaker.collect()
+    }
+
+    fn policies(&mut self, before: &Route, after: &Route) -> Vec<String> {
+        let mut what = Vec::new();
+        for kind in PolicyKind::ALL {
+            let names = (self.old.policy(before, *kind), self.new.policy(after, *kind));
+            let kind = kind.as_str();
+            match (names, mark("policy", kind)) {
+                ((Some(was), None), Mark::Need) => {
+                    what.push(format!("no `{kind}` applies any more; it was `{was}`"));
+                }
+                ((Some(was), None), _) if kind == "cors" && self.guards_websockets(was) => {
+                    what.push(format!(
+                        "pages of any origin can open WebSockets; `{was}` refused them"
+                    ));
+                }
+                ((None, Some(is)), Mark::Grant) => {
+                    what.push(format!("the `{kind}` policy `{is}` applies, and none did before"));
+                }
+                ((Some(was), Some(is)), _) if was != is => {
+                    let differences = self.replaced("policies", was, is);
+                    what.extend(differences.iter().map(|difference| {
+                        format!("`{is}` applies in place of `{was}`: {difference}")
+                    }));
+                }
+                _ => {}
+            }
+        }
+        what
+    }
+
+    fn guards_websockets(&self, cors: &'r str) -> bool {
+        let section = self.old.section("policies", cors);
+        section.and_then(|cors| cors.value("websockets")) == Some(&Value::Boolean(true))
+    }
+
+    /// What is weaker in what is now in the place of something else.
+    fn replaced(&mut self, key: &'static str, was: &'r str, is: &'r str) -> Rc<[Difference]> {
+        let between = (self.old.section(key, was), self.new.section(key, is));
+        let found = self.replaced.entry((key, was, is)).or_insert_with(|| match between {
+            (Some(was), Some(is)) => weaker_between("", was, is).into(),
+            _ => Rc::new([]),
+        });
+        Rc::clone(found)
+    }
+
+    /// Whether requests get further than before, or on a way that is guarded less.
+    fn action(&mut self, before: &Route, after: &Route) -> Vec<String> {
+        let what = match (&before.action, &after.action) {
+            (Action::Proxy(before), Action::Proxy(after)) => return self.upstreams(before, after),
+            (Action::Proxy(_), Action::Files(_)) => {
+                "an upstream responded before, and files are served now"
+            }
+            (Action::Files(_), Action::Proxy(_)) => {
+                "files were served before, and an upstream responds now"
+            }
+            (was, is) if reach(is) <= reach(was) => return Vec::new(),
+            (Action::Redirect(_), _) => "requests were redirected before",
+            (was, _) if reach(was) == Reach::Refused => "requests were refused before",
+            _ => "the gateway itself responded before",
+        };
+        vec![what.to_owned()]
+    }
+
+    /// Of the upstreams with a larger share than before each has requests of all that have a smaller one.
+    fn upstreams(&mut self, before: &Proxy, after: &Proxy) -> Vec<String> {
+        let ((were, sum_before), (are, sum_after)) =
+            (self.old.shares(before), self.new.shares(after));
+        let share = |shares: &HashMap<&str, u64>, name| shares.get(name).copied().unwrap_or(0);
+        let growth = |name| (share(&were, name) * sum_after).cmp(&(share(&are, name) * sum_before));
+        let mut losing: Vec<_> =
+            were.keys().filter(|name| growth(*name).is_gt()).copied().collect();
+        let mut gaining: Vec<_> =
+            are.keys().filter(|name| growth(*name).is_lt()).copied().collect();
+        losing.sort_unstable();
+        gaining.sort_unstable();
+        let mut what = Vec::new();
+        for is in gaining {
+            for was in &losing {
+                let differences = self.replaced("upstreams", was, is);
+                what.extend(differences.iter().map(|difference| {
+                    format!("`{is}` gets requests in place of `{was}`: {difference}")
+                }));
+            }
+        }
+        what
+    }
+}
+
+/// How far requests get.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Reach {
+    /// They all fail.
+    Refused,
+    /// To a response that the configuration has.
+    Configured,
+    /// To something that the gateway is in front of.
+    Served,
+}
+
+fn reach(action: &Action) -> Reach {
+    match action {
+        Action::Respond(respond) if respond.status.code() >= 400 => Reach::Refused,
+        Action::Respond(_) | Action::Redirect(_) => Reach::Configured,
+        Action::Proxy(_) | Action::Files(_) => Reach::Served,
+    }
+}
+
+/// What is weaker in the settings of a route that has another name. Of one that keeps its name the sections are compared.
+fn settings(
+    (before, old): (&Route, Option<&Section>),
+    (after, new): (&Route, Option<&Section>),
+) -> Vec<String> {
+    let (Some(old), Some(new)) = (old, new) else { return Vec::new() };
+    let mut keys = vec!["limits", "timeouts", "paths", "files", "respond", "upgrades", "grpc_web"];
+    // Between routes for other paths these say nothing of how the requests of both get on.
+    if before.path == after.path {
+        keys.extend(["rewrite", "send_host"]);
+    }
+    let only = |section: &Section| Section {
+        name: section.name,
+        fields: section.fields.iter().filter(|it| keys.contains(&it.key)).cloned().collect(),
+    };
+    weaker_between("", &only(old), &only(new)).iter().map(ToString::to_string).collect()
 }
 
 /// Whether the new route asks for as much of the client's certificate.
@@ -99,52 +226,4 @@ fn certificate(before: &Route, after: &Route) -> Option<String> {
             same.any(|is| implies(&is.value, &was.value))
         });
     (!is_asked).then(|| "less is asked of the client's certificate".to_owned())
-}
-
-/// Whether every request gets a response that says that it is wrong.
-fn refuses(route: &Route) -> bool {
-    matches!(&route.action, Action::Respond(respond) if respond.status.code() / 100 == 4)
-}
-
-fn guards_websockets(of: &Resolved, name: &str) -> bool {
-    policy(of, name).and_then(|cors| cors.value("websockets")) == Some(&Value::Boolean(true))
-}
-
-/// What a policy does, without its type.
-fn policy<'r>(of: &'r Resolved, name: &str) -> Option<&'r Section> {
-    let (_, policy) = of.file.named("policies").find(|(other, _)| *other == name)?;
-    policy.fields.first()?.value.as_section()
-}
-
-fn section(of: &Resolved, route: usize) -> Option<&Section> {
-    of.file.list("routes").get(route)?.as_section()
-}
-
-/// New listeners that ask less of clients than all those before.
-pub(super) fn open_listeners(old: &Config, new: &Config) -> Vec<Weaker> {
-    let is_new = |listener: &&Listener| {
-        !old.listeners.iter().any(|it| it.name == listener.name || it.address == listener.address)
-    };
-    let mut weaker = Vec::new();
-    for listener in new.listeners.iter().filter(is_new) {
-        let part = Part { key: "listeners", name: Some(listener.name.clone()) };
-        let mut lacks = |has: fn(&Listener) -> bool, what: &str| {
-            if old.listeners.iter().all(has) && !has(listener) {
-                let what = what.to_owned();
-                weaker.push(Weaker { part: part.clone(), what, requests: None });
-            }
-        };
-        lacks(is_encrypted, "it has no TLS, unlike all listeners before");
-        lacks(identifies, "it requires no client certificates, unlike all listeners before");
-    }
-    weaker
-}
-
-fn is_encrypted(listener: &Listener) -> bool {
-    listener.tls.is_some() || listener.redirect_to_https.is_some()
-}
-
-fn identifies(listener: &Listener) -> bool {
-    let asked = listener.tls.as_ref().and_then(|tls| tls.client_certificates.as_ref());
-    asked.is_some_and(|asked| asked.mode == CertificateMode::Required)
 }

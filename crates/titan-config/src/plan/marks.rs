@@ -25,7 +25,7 @@ pub(super) enum Mark {
     Unknown,
     /// A rate, or several that must all be kept: weaker unless each is replaced by one that is as strict.
     Rates,
-    /// An address that other machines can reach is weaker.
+    /// An address that more clients can reach is weaker.
     Exposure,
     /// Other files, which are joined with this one: what they say is compared.
     Joined,
@@ -79,7 +79,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("threads", Mark::Neutral), ("pin", Mark::Neutral),
     ]),
     ("listener", &[
-        ("name", Mark::Neutral), ("address", Mark::Neutral), ("proxy_protocol", Mark::Grant), ("tls", Mark::Need),
+        ("name", Mark::Neutral), ("address", Mark::Exposure), ("proxy_protocol", Mark::Grant), ("tls", Mark::Need),
         ("redirect_to_https", Mark::Need), ("protocols", Mark::Neutral), ("max_connections", Mark::Larger),
         ("max_connections_per_client", Mark::Larger),
     ]),
@@ -127,7 +127,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("body", Mark::Neutral), ("content_type", Mark::Neutral),
     ]),
     ("files", &[
-        ("root", Mark::Neutral), ("index", Mark::Neutral), ("strip_prefix", Mark::Neutral),
+        ("root", Mark::Unknown), ("index", Mark::Neutral), ("strip_prefix", Mark::Neutral),
         ("precompressed", Mark::Neutral), ("dotfiles", Mark::Scale(OFF)), ("cache_control", Mark::Neutral),
         ("cache_rules", Mark::Neutral), ("fallback", Mark::Neutral), ("error_pages", Mark::Neutral),
         ("types", Mark::Neutral),

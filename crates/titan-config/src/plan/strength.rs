@@ -1,8 +1,11 @@
 //! Which of two values is the weaker one.
 
 use super::marks::Mark;
+use crate::address::{ListenAddress, parse_listen};
 use crate::policy::parse_rate;
 use crate::resolved::{Section, Value};
+use std::net::IpAddr;
+use std::path::Path;
 
 /// Whether the value is weaker than it was.
 pub(super) fn is_weaker(mark: Mark, old: &Value, new: &Value) -> bool {
@@ -18,7 +21,7 @@ pub(super) fn is_weaker(mark: Mark, old: &Value, new: &Value) -> bool {
         Mark::AllOf => is && !was,
         Mark::Unknown => was,
         Mark::Rates => !rates(old).iter().all(|old| rates(new).iter().any(|new| new.keeps(old))),
-        Mark::Exposure => is_exposed(new) && !is_exposed(old),
+        Mark::Exposure => is_more_exposed(old, new),
     }
 }
 
@@ -89,11 +92,55 @@ fn rank(words: &[&str], value: &Value) -> Option<usize> {
     words.iter().position(|word| *word == text)
 }
 
-/// Whether other machines can reach the address.
-fn is_exposed(value: &Value) -> bool {
-    let Value::Text(address) = value else { return false };
-    let is_local = ["unix:", "127.", "[::1]"].iter().any(|start| address.starts_with(start));
-    !is_local
+/// Who can connect to an address: the later, the more of them.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Exposure {
+    /// Whoever may open the file of a socket.
+    File,
+    /// This machine.
+    Machine,
+    /// Whoever reaches one address of it.
+    Address,
+    /// Whoever reaches any address of one family.
+    Family,
+    /// Whoever reaches any address, or that is not known.
+    All,
+}
+
+impl Exposure {
+    fn of(address: &ListenAddress) -> Exposure {
+        match address {
+            ListenAddress::Unix(_) => Exposure::File,
+            ListenAddress::Tcp(_) if !address.is_public() => Exposure::Machine,
+            ListenAddress::Tcp(address) if address.ip().is_unspecified() => Exposure::Family,
+            ListenAddress::Tcp(_) => Exposure::Address,
+            ListenAddress::Any(_) => Exposure::All,
+        }
+    }
+}
+
+/// Whether more clients reach the new address, or others. Where there was none, this machine reached another.
+fn is_more_exposed(old: &Value, new: &Value) -> bool {
+    let address = |value: &Value| match value {
+        Value::Text(text) => parse_listen(text).ok(),
+        _ => None,
+    };
+    let Some(is) = address(new) else { return !new.is_absent() };
+    let Some(was) = address(old) else { return is.is_public() };
+    match (Exposure::of(&was), Exposure::of(&is)) {
+        (was, is) if was != is => is > was,
+        (Exposure::Machine, _) => false,
+        _ => host(&was) != host(&is),
+    }
+}
+
+/// Where the address is, without its port.
+fn host(address: &ListenAddress) -> (Option<IpAddr>, Option<&Path>) {
+    match address {
+        ListenAddress::Tcp(address) => (Some(address.ip()), None),
+        ListenAddress::Any(_) => (None, None),
+        ListenAddress::Unix(path) => (None, Some(path)),
+    }
 }
 
 /// A rate in numbers.
@@ -142,6 +189,28 @@ mod tests {
 
     fn network(text: &str) -> Value {
         Value::Network(crate::cidr::parse_cidr(text).unwrap())
+    }
+
+    #[test]
+    fn who_reaches_what() {
+        let none = Value::Absent("");
+        for (old, new, is_more) in [
+            (text("unix:/run/a"), text("127.0.0.1:80"), true),
+            (text("127.0.0.1:80"), text("[::1]:81"), false),
+            (text("127.0.0.1:80"), text("10.0.0.1:80"), true),
+            (text("10.0.0.1:80"), text("10.0.0.1:81"), false),
+            (text("10.0.0.1:80"), text("203.0.113.1:80"), true),
+            (text("10.0.0.1:80"), text("0.0.0.0:80"), true),
+            (text("0.0.0.0:80"), text("[::]:80"), true),
+            (text("[::]:80"), text(":80"), true),
+            (text(":80"), text(":81"), false),
+            (text("unix:/run/a"), text("unix:/tmp/a"), true),
+            (none.clone(), text(":80"), true),
+            (none.clone(), text("127.0.0.1:80"), false),
+            (text(":80"), none, false),
+        ] {
+            assert_eq!(is_more_exposed(&old, &new), is_more, "{old:?} {new:?}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::{Field, Key, Origin, Secret, Section, Value};
 use crate::cidr::parse_cidr;
+use crate::language::sections;
 use crate::node::{Entry, Kind, Node, Text};
 use crate::quantity::{parse_duration, parse_size};
 use crate::secrets::is_credential;
@@ -14,6 +15,14 @@ pub(super) fn fill_section(node: &Node, info: &SectionInfo) -> Section {
     let given = |field: &&FieldInfo| info.pick == Pick::Any || node.entry(field.key).is_some();
     let fields = info.fields.iter().filter(given).map(|field| fill_field(node, field));
     Section { name: info.name, fields: fields.collect() }
+}
+
+impl Section {
+    /// The section of that name that gives nothing.
+    pub(crate) fn of_defaults(name: &str) -> Option<Section> {
+        let info = sections().iter().find(|info| info.name == name)?;
+        Some(fill_section(&Node::of_default("{}"), info))
+    }
 }
 
 fn fill_field(node: &Node, info: &FieldInfo) -> Field {
