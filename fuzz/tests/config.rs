@@ -110,7 +110,7 @@ fn damage(data: &mut Vec<u8>, random: &mut Random) {
         }
         _ => {
             let fragment = FRAGMENTS[random.next() as usize % FRAGMENTS.len()];
-            let end = at + usize::from(end > at && random.next() % 2 == 0);
+            let end = at + usize::from(end > at && random.next().is_multiple_of(2));
             drop(data.splice(at..end, fragment.iter().copied()));
         }
     }

@@ -1,13 +1,16 @@
 //! The program as a child process, ended with the test at the latest.
 
+mod lines;
+
+use lines::Lines;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The program of this build, unless another one is to be tested.
@@ -20,8 +23,8 @@ pub(crate) struct Titan {
     child: Child,
     /// The process that serves.
     pid: Pid,
-    output: Lines<BufReader<ChildStdout>>,
-    errors: Option<Lines<BufReader<ChildStderr>>>,
+    output: Lines,
+    errors: Option<Lines>,
     /// Its configuration.
     pub(crate) file: PathBuf,
     /// Where its listener is.
@@ -40,7 +43,7 @@ impl Titan {
 
     fn listens(mut self) -> Titan {
         self.admin = loop {
-            let line = self.output.next().expect("the gateway tells where it listens").unwrap();
+            let line = self.output.next().expect("the gateway tells where it listens");
             if let Some(listening) = line.strip_prefix("listening on http://") {
                 self.address = listening.to_owned();
             } else if let Some(admin) = line.strip_prefix("admin ") {
@@ -53,7 +56,7 @@ impl Titan {
 
     /// Where its probes are, which its configuration has to name.
     pub(crate) fn probes(&mut self) -> String {
-        let line = self.output.next().expect("the gateway tells where its probes are").unwrap();
+        let line = self.output.next().expect("the gateway tells where its probes are");
         line.strip_prefix("probes on http://").unwrap().to_owned()
     }
 
@@ -158,8 +161,8 @@ impl Titan {
         // Successors are in its group, and end with it.
         command.process_group(0).env("RUNTIME_DIRECTORY", &directory);
         let mut child = command.stdout(Stdio::piped()).stderr(errors).spawn().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap()).lines();
-        let errors = child.stderr.take().map(|errors| BufReader::new(errors).lines());
+        let output = Lines::of(child.stdout.take().unwrap());
+        let errors = child.stderr.take().map(Lines::of);
         let (pid, socket) = (Pid::from_child(&child), directory.join("admin.sock"));
         Titan { child, pid, output, errors, file, address: String::new(), admin: None, socket }
     }
@@ -167,7 +170,7 @@ impl Titan {
     /// The next line that it writes to standard error.
     pub(crate) fn next_complaint(&mut self) -> String {
         let errors = self.errors.as_mut().expect("it was started with `start_told`");
-        errors.next().expect("it writes one").unwrap()
+        errors.next().expect("it writes one")
     }
 
     /// What it writes to standard error up to a line that is this one, and that one too.
@@ -180,7 +183,6 @@ impl Titan {
         let errors = self.errors.as_mut().expect("it was started with `start_told`");
         let mut text = String::new();
         for line in errors {
-            let line = line.unwrap();
             text += &line;
             text += "\n";
             if is_last(&line) {
@@ -204,7 +206,7 @@ impl Titan {
     /// What it and its successors write to standard error until they have ended.
     pub(crate) fn complaints(&mut self) -> String {
         let errors = self.errors.as_mut().expect("it was started with `start_told`");
-        errors.map(|line| line.unwrap() + "\n").collect()
+        errors.map(|line| line + "\n").collect()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -226,7 +228,7 @@ impl Titan {
 
     /// Waits until it has ended, and its successors too.
     pub(crate) fn ends(&mut self) {
-        self.output.by_ref().for_each(|line| drop(line.unwrap()));
+        self.output.by_ref().for_each(drop);
     }
 
     /// Reads its output up to a line that starts so.
@@ -236,8 +238,7 @@ impl Titan {
 
     /// What stands in the next line of its output behind that start.
     pub(crate) fn next_output(&mut self, start: &str) -> String {
-        let rest =
-            |line: std::io::Result<String>| line.unwrap().strip_prefix(start).map(str::to_owned);
+        let rest = |line: String| line.strip_prefix(start).map(str::to_owned);
         let found = self.output.find_map(rest);
         found.unwrap_or_else(|| panic!("the gateway ended before it said `{start}`"))
     }
