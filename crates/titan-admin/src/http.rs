@@ -10,7 +10,7 @@ mod stream;
 mod tests;
 mod tls;
 
-pub use socket::{LentSocket, Socket};
+pub use socket::{FileOwner, LentSocket, Socket};
 pub use tls::Tls;
 
 use connection::Connection;
@@ -182,9 +182,10 @@ impl Server {
 
     /// Its socket, for a successor of the process; `None` once it was left.
     pub fn lend(&self) -> Option<io::Result<LentSocket>> {
-        let Accepting { socket: LentSocket { name, socket }, .. } = self.accepting.as_ref()?;
-        let name = name.clone();
-        Some(socket.try_clone().map(|socket| LentSocket { name, socket }))
+        let Accepting { socket: LentSocket { name, socket, owner }, .. } =
+            self.accepting.as_ref()?;
+        let (name, owner) = (name.clone(), *owner);
+        Some(socket.try_clone().map(|socket| LentSocket { name, socket, owner }))
     }
 
     /// Leaves its socket, and what waits there, to a successor that has it too. Open connections are served until their next

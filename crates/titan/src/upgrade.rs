@@ -136,9 +136,9 @@ impl Upgrading {
         servers: io::Result<Vec<(&str, LentSocket)>>,
         timeout: Duration,
     ) -> io::Result<(Ender, oneshot::Receiver<Result<Serving, String>>)> {
-        let named = |(role, LentSocket { name, socket }): (&str, _)| {
-            let name = ServerName { role: role.to_owned(), address: name.to_string() };
-            (name, socket)
+        let named = |(role, lent): (&str, LentSocket)| {
+            let name = ServerName { role: role.to_owned(), address: lent.name.to_string() };
+            (name, lent)
         };
         let (channel, theirs) = Channel::pair()?;
         let (ender, (done, outcome)) = (channel.ender()?, oneshot::channel());

@@ -147,6 +147,26 @@ fn sockets_of_the_service_manager_are_used() {
     }
     titan.signal(Signal::TERM);
     titan.ends();
+    assert!(path.exists(), "the file of the socket is the service manager's");
+}
+
+#[test]
+fn the_socket_of_the_admin_interface_is_the_service_manager_s() {
+    let (address, path) = (free_address("127.85.85.3"), socket_path("activated-admin"));
+    let text = format!(
+        "workers: 1\nlisteners: [\"{address}\"]\nadmin: {{ address: \"127.0.0.1:0\", socket: \"{}\" }}\n\
+         routes: [{{ respond: 200 }}]\n",
+        path.display()
+    );
+    let mut titan = activated(&[&address, path.to_str().unwrap()], "activated-admin", &text);
+    let first = TcpStream::connect(&address).unwrap();
+    titan.wait_for("admin on unix:");
+    assert!(get(first).starts_with("HTTP/1.1 200 OK\r\n"));
+    titan.upgrades();
+    UnixStream::connect(&path).unwrap();
+    titan.signal(Signal::TERM);
+    titan.ends();
+    assert!(path.exists(), "the file of the socket is the service manager's");
 }
 
 #[test]

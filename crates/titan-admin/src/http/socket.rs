@@ -22,7 +22,17 @@ pub struct Socket {
     address: ListenAddress,
     /// As it was asked for.
     name: ListenAddress,
+    owner: FileOwner,
     tls: Tls,
+}
+
+/// Who has made the file of a Unix socket, and removes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileOwner {
+    /// This program. The last process of it that serves there removes it.
+    Titan,
+    /// The service manager.
+    Manager,
 }
 
 /// A duplicate of the socket of a server, for a successor of the process.
@@ -32,6 +42,8 @@ pub struct LentSocket {
     pub name: ListenAddress,
     /// Has the same queue.
     pub socket: OwnedFd,
+    /// Who removes its file, if it has one.
+    pub owner: FileOwner,
 }
 
 /// The same as a part of a runtime.
@@ -89,36 +101,47 @@ impl Socket {
             ListenAddress::Unix(path) => bind_unix(path, whom)?,
         };
         socket.listen(BACKLOG)?;
-        Socket::listening(socket, address)
+        Socket::listening(socket, address, FileOwner::Titan)
     }
 
     /// The socket that a process before this one has bound for that address.
-    pub fn inherited(socket: OwnedFd, address: &ListenAddress) -> io::Result<Socket> {
+    pub fn inherited(
+        socket: OwnedFd,
+        address: &ListenAddress,
+        owner: FileOwner,
+    ) -> io::Result<Socket> {
         let socket = socket2::Socket::from(socket);
         match socket.is_listener()? {
-            true => Socket::listening(socket, address),
+            true => Socket::listening(socket, address, owner),
             false => Err(io::Error::other("what was inherited for it does not listen")),
         }
     }
 
-    fn listening(socket: socket2::Socket, name: &ListenAddress) -> io::Result<Socket> {
+    fn listening(
+        socket: socket2::Socket,
+        name: &ListenAddress,
+        owner: FileOwner,
+    ) -> io::Result<Socket> {
         socket.set_nonblocking(true)?;
         let address = match socket.local_addr()?.as_socket() {
             Some(bound) => ListenAddress::Tcp(bound),
             None => name.clone(),
         };
-        Ok(Socket { socket, address, name: name.clone(), tls: Tls::default() })
+        Ok(Socket { socket, address, name: name.clone(), owner, tls: Tls::default() })
     }
 
     /// A duplicate for a successor of the process.
     pub(super) fn lend(&self) -> io::Result<LentSocket> {
-        Ok(LentSocket { name: self.name.clone(), socket: self.socket.try_clone()?.into() })
+        let (name, owner) = (self.name.clone(), self.owner);
+        Ok(LentSocket { name, socket: self.socket.try_clone()?.into(), owner })
     }
 
-    /// The file of a Unix socket.
+    /// The file of a Unix socket, where it is to be removed at the end.
     pub(super) fn file(&self) -> Option<SocketFile> {
-        let ListenAddress::Unix(path) = &self.address else { return None };
-        SocketFile::at(path).ok()
+        match (&self.address, self.owner) {
+            (ListenAddress::Unix(path), FileOwner::Titan) => SocketFile::at(path).ok(),
+            _ => None,
+        }
     }
 
     /// What it is bound to, with the port that the kernel chose for 0.
@@ -134,7 +157,7 @@ impl Socket {
 
     /// Makes it a part of the runtime that this is called in.
     pub(super) fn enter(self) -> io::Result<Listening> {
-        let Socket { socket, address, name: _, tls } = self;
+        let Socket { socket, address, tls, .. } = self;
         let kind = match address {
             ListenAddress::Unix(_) => Kind::Unix(UnixListener::from_std(socket.into())?),
             ListenAddress::Tcp(_) | ListenAddress::Any(_) => {

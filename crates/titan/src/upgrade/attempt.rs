@@ -17,6 +17,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use titan_admin::RevocationStore;
+use titan_admin::http::{FileOwner, LentSocket};
 use titan_proxy::{InheritedListener, Lending, Loader};
 use zeroize::Zeroizing;
 
@@ -24,7 +25,7 @@ use zeroize::Zeroizing;
 pub(super) struct Attempt {
     pub(super) program: PathBuf,
     pub(super) loader: Loader,
-    pub(super) servers: Vec<(ServerName, OwnedFd)>,
+    pub(super) servers: Vec<(ServerName, LentSocket)>,
     pub(super) exclusive: Exclusive,
     /// How long it may take until it serves.
     pub(super) timeout: Duration,
@@ -127,9 +128,10 @@ impl Attempt {
                 channel.send_with(&message, sockets)?;
             }
         }
-        for (name, socket) in &self.servers {
+        for (name, LentSocket { socket, owner, .. }) in &self.servers {
+            let (name, is_of_manager) = (name.clone(), *owner == FileOwner::Manager);
             let socket: &[BorrowedFd<'_>] = &[socket.as_fd()];
-            channel.send_with(&FromPredecessor::Server { name: name.clone() }, socket)?;
+            channel.send_with(&FromPredecessor::Server { name, is_of_manager }, socket)?;
         }
         Ok(channel.send(&FromPredecessor::End)?)
     }

@@ -52,8 +52,13 @@ pub(super) enum FromPredecessor<'m> {
         #[serde(default)]
         file: Option<(u64, u64)>,
     },
-    /// The socket of a server beside the gateway, such as that of the admin interface.
-    Server { name: ServerName },
+    /// The socket of a server beside the gateway, such as that of the admin interface, and whether its file is that of the service
+    /// manager.
+    Server {
+        name: ServerName,
+        #[serde(default)]
+        is_of_manager: bool,
+    },
     /// All was said.
     End,
     /// What only one process may have is free.

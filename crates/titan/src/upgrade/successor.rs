@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
-use titan_admin::http::Socket;
+use titan_admin::http::{FileOwner, Socket};
 use titan_config::ListenAddress;
 use titan_proxy::{InheritedListener, TicketSecrets};
 use zeroize::Zeroizing;
@@ -21,7 +21,7 @@ pub(crate) struct Predecessor(Channel);
 #[derive(Default)]
 pub(crate) struct Inherited {
     listeners: Vec<InheritedListener>,
-    servers: HashMap<ServerName, OwnedFd>,
+    servers: HashMap<ServerName, (OwnedFd, FileOwner)>,
 }
 
 /// Tells a process that its standard input leads to its predecessor.
@@ -90,10 +90,10 @@ impl Predecessor {
                 FromPredecessor::Listener { name, tickets, file } => {
                     inherited.add_listener(name, sockets, (tickets, file));
                 }
-                FromPredecessor::Server { name } => {
-                    inherited
-                        .servers
-                        .extend(sockets.into_iter().map(|socket| (name.clone(), socket)));
+                FromPredecessor::Server { name, is_of_manager } => {
+                    let owner = if is_of_manager { FileOwner::Manager } else { FileOwner::Titan };
+                    let sockets = sockets.into_iter();
+                    inherited.servers.extend(sockets.map(|socket| (name.clone(), (socket, owner))));
                 }
                 FromPredecessor::End => return Ok(inherited),
                 FromPredecessor::Begin { .. } | FromPredecessor::Released => break,
@@ -130,10 +130,10 @@ impl Inherited {
         self.add_listener(name, vec![socket], (None, None));
     }
 
-    /// A socket for the server of that role and address.
+    /// A socket of the service manager for the server of that role and address.
     pub(crate) fn add_server(&mut self, role: &str, address: &ListenAddress, socket: OwnedFd) {
         let name = ServerName { role: role.to_owned(), address: address.to_string() };
-        self.servers.insert(name, socket);
+        self.servers.insert(name, (socket, FileOwner::Manager));
     }
 
     /// The listeners.
@@ -150,7 +150,7 @@ impl Inherited {
     ) -> io::Result<Socket> {
         let name = ServerName { role: role.to_owned(), address: address.to_string() };
         match self.servers.remove(&name) {
-            Some(socket) => Socket::inherited(socket, address),
+            Some((socket, owner)) => Socket::inherited(socket, address, owner),
             None => bind(address),
         }
     }
