@@ -21,7 +21,7 @@ mod strength;
 use crate::gateway::Config;
 use crate::resolved::{Field, Resolved, Section, Value};
 use compare::{compare_sections, identity};
-use guards::Guards;
+use guards::{Guards, opened_fields};
 use listeners::Listeners;
 use requests::{Moved, moved, unreached};
 use std::collections::{HashMap, HashSet};
@@ -126,6 +126,7 @@ impl Plan {
         let moves = moved(&old.config, &new.config);
         let mut weaker = weaker_fields(&changes, new);
         weaker.extend(listeners.new_ways_in());
+        weaker.extend(opened_fields(&old.config, &new.config));
         let mut guards = Guards::new(old, new);
         weaker.extend(moves.iter().flat_map(|moved| guards.less(moved)));
         let name = |config: &Config, route: usize| config.routes[route].name.to_string();

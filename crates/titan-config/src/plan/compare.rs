@@ -13,6 +13,9 @@ pub(super) fn compare_sections(
 ) {
     for field in &old.fields {
         match new.field(field.key) {
+            Some(_) if (old.name, field.key) == ("rate_limit", "plans") => {
+                compare_plans(&join(path, field.key), old, new, found);
+            }
             Some(other) => compare_fields(path, old.name, (field, other), found),
             None => one_sided(path, old.name, (Some(field), None), found),
         }
@@ -28,6 +31,39 @@ pub(super) fn weaker_between(path: &str, old: &Section, new: &Section) -> Vec<Di
     compare_sections(path, old, new, &mut found);
     found.retain(|difference| difference.is_weaker);
     found
+}
+
+/// The plans of two rate limits: one that only one side has has the limit's own rates on the other.
+fn compare_plans(path: &str, old: &Section, new: &Section, found: &mut Vec<Difference>) {
+    let none = Value::Absent("");
+    let sides = [old, new].map(|limit| {
+        let plans = limit.value("plans").and_then(Value::as_section);
+        let rates = plans.and_then(|plans| plans.value("rates"));
+        let named = if let Some(Value::Map(named)) = rates { named.as_slice() } else { &[] };
+        (plans.and_then(|plans| plans.value("claim")), named, limit.value("rates").unwrap_or(&none))
+    });
+    let [(old_claim, old_plans, old_rates), (new_claim, new_plans, new_rates)] = sides;
+    if old_claim != new_claim {
+        let at = Place { path: join(path, "claim"), mark: mark("rate_plans", "claim") };
+        let has_both = old_claim.is_some() && new_claim.is_some();
+        let differs = at.differs(old_claim.unwrap_or(&none), new_claim.unwrap_or(&none));
+        found.push(Difference { is_weaker: has_both && differs.is_weaker, ..differs });
+    }
+    let plan = |plans: &'_ [(Key, Value)], name: &Key| {
+        plans.iter().find(|(other, _)| other == name).map(|(_, rates)| rates.clone())
+    };
+    let added = new_plans.iter().filter(|(name, _)| plan(old_plans, name).is_none());
+    for (name, _) in old_plans.iter().chain(added) {
+        let (was, is) = (plan(old_plans, name), plan(new_plans, name));
+        if was == is {
+            continue;
+        }
+        let path = join(&join(path, "rates"), &name.text);
+        let at = Place { path, mark: mark("rate_plans", "rates") };
+        let shown = at.differs(was.as_ref().unwrap_or(&none), is.as_ref().unwrap_or(&none));
+        let (was, is) = (was.as_ref().unwrap_or(old_rates), is.as_ref().unwrap_or(new_rates));
+        found.push(Difference { is_weaker: strength::is_weaker(at.mark, was, is), ..shown });
+    }
 }
 
 fn compare_fields(
@@ -101,7 +137,8 @@ impl Place {
         };
         let added = new.iter().filter(|(key, _)| !old.iter().any(|(other, _)| other == key));
         for (key, _) in old.iter().chain(added) {
-            let at = Place { path: join(&self.path, &key.text), mark: self.mark };
+            let mark = self.mark.of_entry(&key.text);
+            let at = Place { path: join(&self.path, &key.text), mark };
             at.compare(&find(old, key), &find(new, key), false, found);
         }
     }
@@ -121,7 +158,7 @@ impl Place {
                 field: self.path.clone(),
                 old: whole(old),
                 new: whole(new),
-                is_weaker: false,
+                is_weaker: matches!(self.mark, Mark::Other | Mark::Rules),
             });
             return;
         }
@@ -140,8 +177,17 @@ impl Place {
         });
         let added = added
             .into_iter()
-            .map(|value| item(None, Some(value), strength::is_weaker_with(self.mark, value, old)));
+            .map(|value| item(None, Some(value), self.is_weaker_with(value, old, new)));
         found.extend(removed.chain(added));
+    }
+
+    fn is_weaker_with(&self, item: &Value, old: &[Value], new: &[Value]) -> bool {
+        match self.mark {
+            Mark::Rules => {
+                !new.starts_with(old) || item.as_section().is_none_or(is_weaker_than_none)
+            }
+            mark => strength::is_weaker_with(mark, item, old),
+        }
     }
 
     fn differs(&self, old: &Value, new: &Value) -> Difference {
@@ -161,9 +207,16 @@ impl Place {
         let (Mark::Inside, true, Value::Section(new)) = (self.mark, old.is_absent(), new) else {
             return false;
         };
-        let defaults = Section::of_defaults(new.name);
-        defaults.is_none_or(|defaults| !weaker_between("", &defaults, new).is_empty())
+        is_weaker_than_none(new)
     }
+}
+
+/// Whether a section is weaker than one that gives nothing.
+fn is_weaker_than_none(section: &Section) -> bool {
+    let Some(defaults) = Section::of_defaults(section.name) else { return true };
+    // Without it there is nothing that it could be about.
+    let is_scope = |it: &Difference| mark(section.name, &it.field) == Mark::AllOf;
+    weaker_between("", &defaults, section).iter().any(|it| !is_scope(it))
 }
 
 /// Whether the fields inside can be compared: of those of which one is taken, both have the same.

@@ -7,10 +7,10 @@ use super::requests::Moved;
 use super::{Difference, Part, Weaker};
 use crate::clash::implies;
 use crate::gateway::Config;
-use crate::policy::PolicyKind;
+use crate::policy::{Policies, PolicyKind};
 use crate::resolved::{Resolved, Section, Value};
 use crate::route::{Action, Proxy, Route};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 /// What guards requests in two configurations.
@@ -18,8 +18,11 @@ pub(super) struct Guards<'r> {
     old: Side<'r>,
     new: Side<'r>,
     /// What is weaker in a policy, or an upstream, that is in the place of another: most routes share them.
-    replaced: HashMap<(&'static str, &'r str, &'r str), Rc<[Difference]>>,
+    replaced: HashMap<Replaced<'r>, Rc<[Difference]>>,
 }
+
+/// The key of the file, and the name of what was there and of what is.
+type Replaced<'r> = (&'static str, Option<&'r str>, Option<&'r str>);
 
 /// One of the two.
 struct Side<'r> {
@@ -36,8 +39,8 @@ impl<'r> Side<'r> {
         Side { config: &of.config, routes: of.file.list("routes"), named: named.collect() }
     }
 
-    fn policy(&self, route: &Route, kind: PolicyKind) -> Option<&'r str> {
-        let id = route.policies.of(kind)?;
+    fn policy(&self, policies: &Policies, kind: PolicyKind) -> Option<&'r str> {
+        let id = policies.of(kind)?;
         Some(self.config.policies[id.index()].name.as_str())
     }
 
@@ -73,9 +76,13 @@ impl<'r> Guards<'r> {
 
     /// In what the requests are guarded less than before.
     pub(super) fn less(&mut self, moved: &Moved) -> Vec<Weaker> {
-        let (Some(from), Some(to)) = (moved.from, moved.to) else { return Vec::new() };
+        let (from, to) = match (moved.from, moved.to) {
+            (Some(from), Some(to)) => (from, to),
+            (None, Some(to)) => return self.left_out(moved, to),
+            _ => return Vec::new(),
+        };
         let (before, after) = (&self.old.config.routes[from], &self.new.config.routes[to]);
-        let mut what = self.policies(before, after);
+        let mut what = self.policies(&before.policies, &after.policies);
         what.extend(self.action(before, after));
         if before.name != after.name {
             what.extend(settings((before, self.old.route(from)), (after, self.new.route(to))));
@@ -94,13 +101,25 @@ impl<'r> Guards<'r> {
         weaker.collect()
     }
 
-    fn policies(&mut self, before: &Route, after: &Route) -> Vec<String> {
+    /// What the file applied to all routes, and a route for requests that none took before leaves out.
+    fn left_out(&mut self, moved: &Moved, to: usize) -> Vec<Weaker> {
+        let after = &self.new.config.routes[to];
+        let what = self.policies(&self.old.config.everywhere, &after.policies).into_iter();
+        let weaker = what.map(|what| Weaker {
+            part: Part { key: "routes", name: Some(after.name.to_string()) },
+            what,
+            requests: Some(format!("{}, which no route took", moved.requests)),
+        });
+        weaker.collect()
+    }
+
+    fn policies(&mut self, before: &Policies, after: &Policies) -> Vec<String> {
         let mut what = Vec::new();
         for kind in PolicyKind::ALL {
             let names = (self.old.policy(before, *kind), self.new.policy(after, *kind));
             let kind = kind.as_str();
             match (names, mark("policy", kind)) {
-                ((Some(was), None), Mark::Need) => {
+                ((Some(was), None), Mark::Need) if self.is_in_force(was) => {
                     what.push(format!("no `{kind}` applies any more; it was `{was}`"));
                 }
                 ((Some(was), None), _) if kind == "cors" && self.guards_websockets(was) => {
@@ -111,8 +130,19 @@ impl<'r> Guards<'r> {
                 ((None, Some(is)), Mark::Grant) => {
                     what.push(format!("the `{kind}` policy `{is}` applies, and none did before"));
                 }
+                ((Some(was), None), Mark::Inside) => {
+                    let differences = self.replaced("policies", Some(was), None);
+                    // Without compression there is nothing left that responses could reveal.
+                    let matters = |it: &&Difference| kind != "compress" || it.field == "requests";
+                    let differences = differences.iter().filter(matters);
+                    what.extend(differences.map(|it| format!("`{was}` applies no more: {it}")));
+                }
+                ((None, Some(is)), Mark::Inside) => {
+                    let differences = self.replaced("policies", None, Some(is));
+                    what.extend(differences.iter().map(|it| format!("`{is}` applies: {it}")));
+                }
                 ((Some(was), Some(is)), _) if was != is => {
-                    let differences = self.replaced("policies", was, is);
+                    let differences = self.replaced("policies", Some(was), Some(is));
                     what.extend(differences.iter().map(|difference| {
                         format!("`{is}` applies in place of `{was}`: {difference}")
                     }));
@@ -123,17 +153,32 @@ impl<'r> Guards<'r> {
         what
     }
 
+    /// Whether a policy did something.
+    fn is_in_force(&self, policy: &'r str) -> bool {
+        let section = self.old.section("policies", policy);
+        section.and_then(|policy| policy.value("enabled")) != Some(&Value::Boolean(false))
+    }
+
     fn guards_websockets(&self, cors: &'r str) -> bool {
         let section = self.old.section("policies", cors);
         section.and_then(|cors| cors.value("websockets")) == Some(&Value::Boolean(true))
     }
 
-    /// What is weaker in what is now in the place of something else.
-    fn replaced(&mut self, key: &'static str, was: &'r str, is: &'r str) -> Rc<[Difference]> {
-        let between = (self.old.section(key, was), self.new.section(key, is));
-        let found = self.replaced.entry((key, was, is)).or_insert_with(|| match between {
-            (Some(was), Some(is)) => weaker_between("", was, is).into(),
-            _ => Rc::new([]),
+    /// What is weaker in what is now in the place of something else, or of nothing, or nothing in its place.
+    fn replaced(
+        &mut self,
+        key: &'static str,
+        was: Option<&'r str>,
+        is: Option<&'r str>,
+    ) -> Rc<[Difference]> {
+        let before = was.and_then(|name| self.old.section(key, name));
+        let after = is.and_then(|name| self.new.section(key, name));
+        let found = self.replaced.entry((key, was, is)).or_insert_with(|| {
+            let other = before.or(after).and_then(|section| Section::of_defaults(section.name));
+            match (before.or(other.as_ref()), after.or(other.as_ref())) {
+                (Some(before), Some(after)) => weaker_between("", before, after).into(),
+                _ => Rc::new([]),
+            }
         });
         Rc::clone(found)
     }
@@ -171,7 +216,7 @@ impl<'r> Guards<'r> {
         let mut what = Vec::new();
         for is in gaining {
             for was in &losing {
-                let differences = self.replaced("upstreams", was, is);
+                let differences = self.replaced("upstreams", Some(was), Some(is));
                 what.extend(differences.iter().map(|difference| {
                     format!("`{is}` gets requests in place of `{was}`: {difference}")
                 }));
@@ -226,4 +271,20 @@ fn certificate(before: &Route, after: &Route) -> Option<String> {
             same.any(|is| implies(&is.value, &was.value))
         });
     (!is_asked).then(|| "less is asked of the client's certificate".to_owned())
+}
+
+/// Fields that only the gateway could write before, on all routes, and that clients can write themselves now.
+pub(super) fn opened_fields(old: &Config, new: &Config) -> Vec<Weaker> {
+    let fields = |config: &'_ Config| -> BTreeMap<String, String> {
+        let names = config.policies.iter().flat_map(|it| it.policy.identity_fields());
+        names.map(|name| (name.as_str().to_ascii_lowercase(), name.as_str().to_owned())).collect()
+    };
+    let now = fields(new);
+    let opened = fields(old).into_iter().filter(|(folded, _)| !now.contains_key(folded));
+    let weaker = opened.map(|(_, name)| Weaker {
+        part: Part { key: "policies", name: None },
+        what: format!("clients can send {name} themselves: only the gateway could before"),
+        requests: None,
+    });
+    weaker.collect()
 }

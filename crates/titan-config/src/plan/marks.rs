@@ -21,8 +21,22 @@ pub(super) enum Mark {
     OneOf,
     /// A list that is everything where it is not given: weaker with fewer.
     AllOf,
-    /// Any other value may be weaker, and so may none.
+    /// Any other value may be weaker, and so may none. The first one is not.
     Unknown,
+    /// Any change may be weaker.
+    Other,
+    /// A list of which one is needed, where none stands for something else: weaker with more, with the first, and with none.
+    Among,
+    /// Rules of which the first that fits counts: weaker with fewer, with one that comes before others, and in another order.
+    Rules,
+    /// What is asked of the client's certificate: weaker with less of it.
+    Certificate,
+    /// Fields that responses get by name: of those that protect, any change may be weaker, and of others none.
+    Protections,
+    /// The same where the field of an upstream stays: the first value is not weaker.
+    AddedProtections,
+    /// Fields that are hidden from clients: weaker with fewer, and with one that protects.
+    Hidden,
     /// A rate, or several that must all be kept: weaker unless each is replaced by one that is as strict.
     Rates,
     /// An address that more clients can reach is weaker.
@@ -42,6 +56,49 @@ pub(super) fn mark(section: &str, key: &str) -> Mark {
     // What is not known may be anything; the test below sees to it that all are known.
     field.map_or(Mark::Unknown, |(_, mark)| *mark)
 }
+
+impl Mark {
+    /// The mark of one entry of a mapping.
+    pub(super) fn of_entry(self, key: &str) -> Mark {
+        match self {
+            Mark::Protections if protects(key) => Mark::Other,
+            Mark::AddedProtections if protects(key) => Mark::Unknown,
+            Mark::Protections | Mark::AddedProtections => Mark::Neutral,
+            mark => mark,
+        }
+    }
+}
+
+/// Whether a field of responses tells browsers and caches what they may not do, or grants them something.
+pub(super) fn protects(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let is_of = |family: &&str| name.starts_with(*family);
+    PROTECTIVE.contains(&name.as_str()) || PROTECTIVE_FAMILIES.iter().any(is_of)
+}
+
+const PROTECTIVE: &[&str] = &[
+    "cache-control",
+    "clear-site-data",
+    "content-disposition",
+    "content-security-policy",
+    "content-type",
+    "expires",
+    "origin-agent-cluster",
+    "permissions-policy",
+    "pragma",
+    "referrer-policy",
+    "service-worker-allowed",
+    "set-cookie",
+    "strict-transport-security",
+    "vary",
+    "x-content-type-options",
+    "x-download-options",
+    "x-frame-options",
+    "x-permitted-cross-domain-policies",
+    "x-robots-tag",
+    "x-xss-protection",
+];
+const PROTECTIVE_FAMILIES: &[&str] = &["access-control-", "cross-origin-"];
 
 /// Whether the order of a list means something.
 pub(super) fn is_ordered(section: &str, key: &str) -> bool {
@@ -65,7 +122,15 @@ const ORDERED: &[(&str, &str)] = &[
     ("response_transform", "cookies"),
 ];
 
-/// Credentials are neutral: who has a key or a password is not how much is asked of them.
+/// What is neutral, and why:
+///
+/// - **names**, and how requests are described: what they mean is compared where they are used, request by request;
+/// - **credentials** of clients, and certificates of the gateway: who has a key or a password is not how much is asked of
+///   them, and they are replaced as a matter of course. What verifies tokens is not among these;
+/// - **where a service is**: endpoints, balance, retries and how long the gateway waits for upstreams. How requests get there
+///   is compared;
+/// - **what the gateway says**: bodies, pages, redirects, realms, and fields of responses that protect nothing;
+/// - **figures that bound nothing a client can use up**, such as pools of connections to upstreams and caches.
 #[rustfmt::skip]
 const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ("file", &[
@@ -79,8 +144,8 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("threads", Mark::Neutral), ("pin", Mark::Neutral),
     ]),
     ("listener", &[
-        ("name", Mark::Neutral), ("address", Mark::Exposure), ("proxy_protocol", Mark::Grant), ("tls", Mark::Need),
-        ("redirect_to_https", Mark::Need), ("protocols", Mark::Neutral), ("max_connections", Mark::Larger),
+        ("name", Mark::Neutral), ("address", Mark::Exposure), ("proxy_protocol", Mark::Other), ("tls", Mark::Need),
+        ("redirect_to_https", Mark::Need), ("protocols", Mark::Grant), ("max_connections", Mark::Larger),
         ("max_connections_per_client", Mark::Larger),
     ]),
     ("proxy_protocol", &[
@@ -103,10 +168,10 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ("route", &[
         ("name", Mark::Neutral), ("host", Mark::Request), ("path", Mark::Request), ("prefix", Mark::Request),
         ("methods", Mark::Request), ("headers", Mark::Request), ("query", Mark::Request),
-        ("client_certificate", Mark::Need), ("priority", Mark::Request), ("upstream", Mark::Neutral),
-        ("redirect", Mark::Neutral), ("respond", Mark::Neutral), ("files", Mark::Neutral), ("rewrite", Mark::Neutral),
-        ("send_host", Mark::Neutral), ("retries", Mark::Neutral), ("upgrades", Mark::Neutral), ("apply", Mark::Chain),
-        ("without", Mark::Chain), ("grpc_web", Mark::Neutral), ("error_pages", Mark::Neutral),
+        ("client_certificate", Mark::Certificate), ("priority", Mark::Request), ("upstream", Mark::Neutral),
+        ("redirect", Mark::Neutral), ("respond", Mark::Neutral), ("files", Mark::Neutral), ("rewrite", Mark::Other),
+        ("send_host", Mark::Other), ("retries", Mark::Neutral), ("upgrades", Mark::Grant), ("apply", Mark::Chain),
+        ("without", Mark::Chain), ("grpc_web", Mark::Scale(OFF)), ("error_pages", Mark::Neutral),
         ("paths", Mark::Inside), ("timeouts", Mark::Inside), ("limits", Mark::Inside),
     ]),
     ("condition", &[
@@ -121,22 +186,22 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ]),
     ("respond", &[
         ("status", Mark::Neutral), ("body", Mark::Neutral), ("template", Mark::Neutral),
-        ("content_type", Mark::Neutral), ("headers", Mark::Neutral),
+        ("content_type", Mark::Neutral), ("headers", Mark::Protections),
     ]),
     ("error_page", &[
         ("body", Mark::Neutral), ("content_type", Mark::Neutral),
     ]),
     ("files", &[
-        ("root", Mark::Unknown), ("index", Mark::Neutral), ("strip_prefix", Mark::Neutral),
-        ("precompressed", Mark::Neutral), ("dotfiles", Mark::Scale(OFF)), ("cache_control", Mark::Neutral),
-        ("cache_rules", Mark::Neutral), ("fallback", Mark::Neutral), ("error_pages", Mark::Neutral),
-        ("types", Mark::Neutral),
+        ("root", Mark::Unknown), ("index", Mark::Neutral), ("strip_prefix", Mark::Other),
+        ("precompressed", Mark::Neutral), ("dotfiles", Mark::Scale(OFF)), ("cache_control", Mark::Unknown),
+        ("cache_rules", Mark::Rules), ("fallback", Mark::Neutral), ("error_pages", Mark::Neutral),
+        ("types", Mark::Other),
     ]),
     ("cache_rule", &[
-        ("name", Mark::Neutral), ("types", Mark::Neutral), ("cache_control", Mark::Neutral),
+        ("name", Mark::Other), ("types", Mark::Other), ("cache_control", Mark::Other),
     ]),
     ("rewrite", &[
-        ("prefix", Mark::Neutral), ("path", Mark::Neutral),
+        ("prefix", Mark::Other), ("path", Mark::Other),
     ]),
     ("paths", &[
         ("encoded_slashes", Mark::Scale(&["refuse", "keep"])), ("parameters", Mark::Scale(&["refuse", "keep"])),
@@ -144,7 +209,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ]),
     ("route_timeouts", &[
         ("body", Mark::Larger), ("write", Mark::Larger), ("connect", Mark::Neutral), ("response", Mark::Neutral),
-        ("response_body", Mark::Neutral), ("tunnel", Mark::Neutral),
+        ("response_body", Mark::Neutral), ("tunnel", Mark::Larger),
     ]),
     ("route_limits", &[
         ("body", Mark::Larger), ("retry_body", Mark::Neutral),
@@ -168,26 +233,26 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("http_only", Mark::Scale(ON)), ("same_site", Mark::Scale(&["strict", "lax", "none"])),
     ]),
     ("upstream_tls", &[
-        ("ca", Mark::Unknown), ("name", Mark::Neutral), ("certificate", Mark::Neutral), ("verify", Mark::Scale(ON)),
+        ("ca", Mark::Other), ("name", Mark::Other), ("certificate", Mark::Neutral), ("verify", Mark::Scale(ON)),
     ]),
     ("queue", &[
         ("length", Mark::Neutral), ("timeout", Mark::Neutral),
     ]),
     ("policy", &[
-        ("cors", Mark::Grant), ("maintenance", Mark::Neutral), ("early_limit", Mark::Need),
+        ("cors", Mark::Grant), ("maintenance", Mark::Need), ("early_limit", Mark::Need),
         ("failure_limit", Mark::Need), ("jwt", Mark::Need), ("authorise", Mark::Need), ("rate_limit", Mark::Need),
-        ("transform", Mark::Neutral), ("compress", Mark::Neutral),
+        ("transform", Mark::Inside), ("compress", Mark::Inside),
     ]),
     ("cors", &[
         ("origins", Mark::OneOf), ("methods", Mark::OneOf), ("headers", Mark::OneOf), ("expose", Mark::Grant),
-        ("credentials", Mark::Scale(OFF)), ("max_age", Mark::Neutral), ("private_network", Mark::Scale(OFF)),
+        ("credentials", Mark::Scale(OFF)), ("max_age", Mark::Larger), ("private_network", Mark::Scale(OFF)),
         ("websockets", Mark::Scale(ON)),
     ]),
     ("cors_origin", &[
         ("regex", Mark::Unknown),
     ]),
     ("maintenance", &[
-        ("enabled", Mark::Neutral), ("message", Mark::Neutral), ("allow", Mark::Neutral),
+        ("enabled", Mark::Scale(ON)), ("message", Mark::Neutral), ("allow", Mark::Grant),
         ("retry_after", Mark::Neutral),
     ]),
     ("rate_limit", &[
@@ -196,8 +261,8 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("exempt", Mark::Grant), ("shadow", Mark::Scale(OFF)), ("capacity", Mark::Neutral),
     ]),
     ("rate_key", &[
-        ("header", Mark::Neutral), ("cookie", Mark::Neutral), ("query", Mark::Neutral), ("claim", Mark::Neutral),
-        ("param", Mark::Neutral),
+        ("header", Mark::Unknown), ("cookie", Mark::Unknown), ("query", Mark::Unknown), ("claim", Mark::Unknown),
+        ("param", Mark::Unknown),
     ]),
     ("rate", &[
         ("rate", Mark::Unknown), ("burst", Mark::Larger),
@@ -217,19 +282,19 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("shadow", Mark::Scale(OFF)), ("capacity", Mark::Neutral),
     ]),
     ("jwt", &[
-        ("providers", Mark::OneOf), ("token", Mark::Neutral), ("forward", Mark::Scale(OFF)),
-        ("headers", Mark::Neutral), ("require", Mark::Need), ("required", Mark::Scale(ON)), ("leeway", Mark::Larger),
+        ("providers", Mark::OneOf), ("token", Mark::Grant), ("forward", Mark::Scale(OFF)),
+        ("headers", Mark::Unknown), ("require", Mark::Need), ("required", Mark::Scale(ON)), ("leeway", Mark::Larger),
         ("max_age", Mark::Larger), ("types", Mark::OneOf), ("realm", Mark::Neutral), ("cache", Mark::Neutral),
     ]),
     ("jwt_provider", &[
-        ("issuer", Mark::Unknown), ("audience", Mark::OneOf), ("algorithms", Mark::OneOf), ("keys", Mark::Unknown),
+        ("issuer", Mark::Unknown), ("audience", Mark::Among), ("algorithms", Mark::OneOf), ("keys", Mark::Unknown),
     ]),
     ("jwt_keys", &[
-        ("pem", Mark::OneOf), ("secret", Mark::Neutral), ("secret_file", Mark::Neutral), ("jwks", Mark::Unknown),
+        ("pem", Mark::OneOf), ("secret", Mark::Unknown), ("secret_file", Mark::Unknown), ("jwks", Mark::Unknown),
         ("jwks_url", Mark::Unknown),
     ]),
     ("jwks_url", &[
-        ("url", Mark::Unknown), ("ca", Mark::Unknown), ("refresh", Mark::Larger), ("pause", Mark::Neutral),
+        ("url", Mark::Unknown), ("ca", Mark::Other), ("refresh", Mark::Larger), ("pause", Mark::Neutral),
         ("max_stale", Mark::Larger),
     ]),
     ("jwt_token", &[
@@ -242,73 +307,73 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("forward_auth", Mark::Need),
     ]),
     ("api_keys", &[
-        ("header", Mark::Neutral), ("query", Mark::Grant), ("identity_header", Mark::Neutral),
+        ("header", Mark::Neutral), ("query", Mark::Grant), ("identity_header", Mark::Unknown),
         ("keys", Mark::Neutral), ("file", Mark::Neutral),
     ]),
     ("granted", &[
-        ("all", Mark::Need), ("any", Mark::OneOf), ("claim", Mark::Unknown),
+        ("all", Mark::Need), ("any", Mark::OneOf), ("claim", Mark::Other),
     ]),
     ("basic", &[
         ("users", Mark::Neutral), ("file", Mark::Neutral), ("realm", Mark::Neutral),
-        ("identity_header", Mark::Neutral), ("forward", Mark::Scale(OFF)),
+        ("identity_header", Mark::Unknown), ("forward", Mark::Scale(OFF)),
     ]),
     ("forward_auth", &[
-        ("upstream", Mark::Unknown), ("path", Mark::Unknown), ("method", Mark::Neutral),
-        ("request_headers", Mark::Neutral), ("upstream_headers", Mark::Neutral), ("response_headers", Mark::Neutral),
+        ("upstream", Mark::Unknown), ("path", Mark::Unknown), ("method", Mark::Other),
+        ("request_headers", Mark::Other), ("upstream_headers", Mark::Other), ("response_headers", Mark::Grant),
         ("timeout", Mark::Neutral), ("body_limit", Mark::Neutral), ("cache", Mark::Grant),
     ]),
     ("auth_cache", &[
         ("ttl", Mark::Larger), ("key", Mark::AllOf), ("capacity", Mark::Neutral),
     ]),
     ("auth_key", &[
-        ("header", Mark::Neutral),
+        ("header", Mark::Unknown),
     ]),
     ("transform", &[
         ("request", Mark::Inside), ("response", Mark::Inside),
     ]),
     ("request_transform", &[
-        ("when", Mark::Neutral), ("path", Mark::Neutral), ("query", Mark::Inside), ("headers", Mark::Inside),
-        ("replace", Mark::Neutral),
+        ("when", Mark::Other), ("path", Mark::Other), ("query", Mark::Inside), ("headers", Mark::Inside),
+        ("replace", Mark::Other),
     ]),
     ("path_rule", &[
-        ("regex", Mark::Neutral), ("replace", Mark::Neutral),
+        ("regex", Mark::Other), ("replace", Mark::Other),
     ]),
     ("value_rule", &[
-        ("regex", Mark::Neutral), ("replace", Mark::Neutral),
+        ("regex", Mark::Other), ("replace", Mark::Other),
     ]),
     ("query_changes", &[
-        ("remove", Mark::Need), ("rename", Mark::Neutral), ("set", Mark::Neutral), ("append", Mark::Neutral),
-        ("set_if_absent", Mark::Neutral),
+        ("remove", Mark::Need), ("rename", Mark::Other), ("set", Mark::Unknown), ("append", Mark::Other),
+        ("set_if_absent", Mark::Other),
     ]),
     ("request_headers", &[
-        ("remove", Mark::Need), ("rename", Mark::Neutral), ("set", Mark::Neutral), ("append", Mark::Neutral),
-        ("set_if_absent", Mark::Neutral),
+        ("remove", Mark::Need), ("rename", Mark::Other), ("set", Mark::Unknown), ("append", Mark::Other),
+        ("set_if_absent", Mark::Other),
     ]),
     ("response_headers", &[
-        ("remove", Mark::Need), ("rename", Mark::Neutral), ("set", Mark::Neutral), ("append", Mark::Neutral),
-        ("set_if_absent", Mark::Neutral),
+        ("remove", Mark::Hidden), ("rename", Mark::Other), ("set", Mark::Protections),
+        ("append", Mark::AddedProtections), ("set_if_absent", Mark::AddedProtections),
     ]),
     ("response_transform", &[
-        ("when", Mark::Neutral), ("status", Mark::Neutral), ("security", Mark::Scale(ON)), ("headers", Mark::Inside),
-        ("replace", Mark::Neutral), ("cookies", Mark::Neutral),
+        ("when", Mark::Other), ("status", Mark::Neutral), ("security", Mark::Scale(ON)), ("headers", Mark::Inside),
+        ("replace", Mark::Other), ("cookies", Mark::Rules),
     ]),
     ("cookie_rule", &[
-        ("names", Mark::Neutral), ("secure", Mark::Scale(ON_OR_LEFT)), ("http_only", Mark::Scale(ON_OR_LEFT)),
-        ("same_site", Mark::Scale(&["strict", "lax", "", "none"])), ("path", Mark::Neutral),
-        ("domain", Mark::Neutral),
+        ("names", Mark::AllOf), ("secure", Mark::Scale(ON_OR_LEFT)), ("http_only", Mark::Scale(ON_OR_LEFT)),
+        ("same_site", Mark::Scale(&["strict", "lax", "", "none"])), ("path", Mark::Other),
+        ("domain", Mark::Other),
     ]),
     ("compress", &[
-        ("algorithms", Mark::Neutral), ("types", Mark::Neutral), ("min_size", Mark::Neutral),
+        ("algorithms", Mark::Neutral), ("types", Mark::Grant), ("min_size", Mark::Neutral),
         ("gzip_level", Mark::Neutral), ("brotli_level", Mark::Neutral), ("zstd_level", Mark::Neutral),
-        ("cookies", Mark::Scale(OFF)), ("except", Mark::Need), ("padding", Mark::Smaller), ("events", Mark::Neutral),
-        ("requests", Mark::Neutral),
+        ("cookies", Mark::Scale(OFF)), ("except", Mark::Need), ("padding", Mark::Smaller), ("events", Mark::Scale(OFF)),
+        ("requests", Mark::Need),
     ]),
     ("compress_requests", &[
-        ("decode", Mark::Neutral), ("max_size", Mark::Larger), ("max_ratio", Mark::Larger),
+        ("decode", Mark::Need), ("max_size", Mark::Larger), ("max_ratio", Mark::Larger),
         ("max_window", Mark::Larger), ("unsupported", Mark::Scale(&["refuse", "pass"])),
     ]),
     ("jwt_revocations", &[
-        ("file", Mark::Unknown), ("capacity", Mark::Neutral),
+        ("file", Mark::Unknown), ("capacity", Mark::Smaller),
     ]),
     ("state", &[
         ("directory", Mark::Neutral), ("history", Mark::Neutral),
@@ -316,26 +381,27 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ("limits", &[
         ("head", Mark::Larger), ("target", Mark::Larger), ("fields", Mark::Larger), ("body", Mark::Larger),
         ("field_names", Mark::Scale(&["strict", "lenient"])), ("chunk_line", Mark::Larger),
-        ("trailers", Mark::Larger), ("requests_per_connection", Mark::Neutral), ("pipeline", Mark::Larger),
-        ("streams", Mark::Larger), ("stream_window", Mark::Neutral), ("connection_window", Mark::Neutral),
+        ("trailers", Mark::Larger), ("requests_per_connection", Mark::Larger), ("pipeline", Mark::Larger),
+        ("streams", Mark::Larger), ("stream_window", Mark::Larger), ("connection_window", Mark::Larger),
         ("tunnels", Mark::Larger), ("decoding_memory", Mark::Larger), ("body_rate", Mark::Smaller),
-        ("request_buffer", Mark::Neutral), ("retry_body", Mark::Neutral), ("request_memory", Mark::Larger),
-        ("response_rate", Mark::Smaller), ("response_buffer", Mark::Neutral), ("response_memory", Mark::Larger),
+        ("request_buffer", Mark::Larger), ("retry_body", Mark::Neutral), ("request_memory", Mark::Larger),
+        ("response_rate", Mark::Smaller), ("response_buffer", Mark::Larger), ("response_memory", Mark::Larger),
         ("response_head", Mark::Larger), ("response_fields", Mark::Larger), ("response_trailers", Mark::Larger),
     ]),
     ("timeouts", &[
-        ("handshake", Mark::Larger), ("head", Mark::Larger), ("idle", Mark::Neutral), ("body", Mark::Larger),
+        ("handshake", Mark::Larger), ("head", Mark::Larger), ("idle", Mark::Larger), ("body", Mark::Larger),
         ("write", Mark::Larger), ("connect", Mark::Neutral), ("response", Mark::Neutral),
-        ("response_body", Mark::Neutral), ("tunnel", Mark::Neutral), ("drain", Mark::Neutral), ("upgrade", Mark::Neutral),
+        ("response_body", Mark::Neutral), ("tunnel", Mark::Larger), ("drain", Mark::Neutral), ("upgrade", Mark::Neutral),
         ("drain_delay", Mark::Neutral),
     ]),
     ("forwarding", &[
-        ("trusted_proxies", Mark::Grant), ("trusted_field", Mark::Unknown), ("x_forwarded", Mark::Neutral),
-        ("x_real_ip", Mark::Neutral), ("forwarded", Mark::Neutral), ("request_id", Mark::Neutral),
-        ("via", Mark::Neutral), ("client_cert", Mark::Neutral), ("server", Mark::Neutral),
+        ("trusted_proxies", Mark::Grant), ("trusted_field", Mark::Unknown), ("x_forwarded", Mark::Scale(ON)),
+        ("x_real_ip", Mark::Scale(ON)), ("forwarded", Mark::Scale(ON)), ("request_id", Mark::Unknown),
+        ("via", Mark::Need), ("client_cert", Mark::Scale(&["chain", "leaf", "off"])),
+        ("server", Mark::Scale(&["remove", "", "pass"])),
     ]),
     ("resolver", &[
-        ("nameservers", Mark::Neutral), ("min_ttl", Mark::Neutral), ("max_ttl", Mark::Neutral),
+        ("nameservers", Mark::Other), ("min_ttl", Mark::Neutral), ("max_ttl", Mark::Neutral),
         ("timeout", Mark::Neutral),
     ]),
     ("admin", &[

@@ -1,6 +1,6 @@
 //! Which of two values is the weaker one.
 
-use super::marks::Mark;
+use super::marks::{Mark, protects};
 use crate::address::{ListenAddress, parse_listen};
 use crate::policy::parse_rate;
 use crate::resolved::{Section, Value};
@@ -12,6 +12,10 @@ pub(super) fn is_weaker(mark: Mark, old: &Value, new: &Value) -> bool {
     let (was, is) = (!old.is_absent(), !new.is_absent());
     match mark {
         Mark::Neutral | Mark::Inside | Mark::Joined | Mark::Request | Mark::Chain => false,
+        // Fields of responses are compared by name, and lists item by item.
+        Mark::Protections | Mark::AddedProtections | Mark::Hidden | Mark::Rules => false,
+        Mark::Other | Mark::Among => true,
+        Mark::Certificate => asked(new) < asked(old),
         Mark::Larger => most(new) > most(old),
         Mark::Smaller => least(new) < least(old),
         Mark::Scale(words) => rank(words, new) > rank(words, old),
@@ -28,8 +32,8 @@ pub(super) fn is_weaker(mark: Mark, old: &Value, new: &Value) -> bool {
 /// Whether a list is weaker without this item.
 pub(super) fn is_weaker_without(mark: Mark, item: &Value, rest: &[Value]) -> bool {
     match mark {
-        Mark::Need | Mark::AllOf => !rest.iter().any(|other| covers(other, item)),
-        Mark::Unknown => true,
+        Mark::Need | Mark::AllOf | Mark::Hidden => !rest.iter().any(|other| covers(other, item)),
+        Mark::Unknown | Mark::Other | Mark::Rules => true,
         _ => false,
     }
 }
@@ -37,8 +41,9 @@ pub(super) fn is_weaker_without(mark: Mark, item: &Value, rest: &[Value]) -> boo
 /// Whether a list is weaker with this item.
 pub(super) fn is_weaker_with(mark: Mark, item: &Value, before: &[Value]) -> bool {
     match mark {
-        Mark::Grant | Mark::OneOf => !before.iter().any(|other| covers(other, item)),
-        Mark::Unknown => true,
+        Mark::Grant | Mark::OneOf | Mark::Among => !before.iter().any(|other| covers(other, item)),
+        Mark::Unknown | Mark::Other => true,
+        Mark::Hidden => protects(&item.label()),
         _ => false,
     }
 }
@@ -48,6 +53,9 @@ fn covers(outer: &Value, inner: &Value) -> bool {
     match (outer, inner) {
         (Value::Network(outer), Value::Network(inner)) => outer.holds(inner),
         (outer, _) if is_any(outer) => true,
+        (Value::Word(word), Value::Section(inner)) => {
+            word == "present" && inner.name == "certificate_condition"
+        }
         (Value::Text(outer), Value::Text(inner)) => match outer.split_once("*.") {
             Some((scheme, domain)) if scheme.ends_with("://") => inner
                 .strip_prefix(scheme)
@@ -61,6 +69,15 @@ fn covers(outer: &Value, inner: &Value) -> bool {
 
 fn is_any(value: &Value) -> bool {
     matches!(value, Value::Word(text) | Value::Text(text) if text == "*")
+}
+
+/// How much is asked of a client's certificate; what the fields of a condition ask is compared one by one.
+fn asked(value: &Value) -> u8 {
+    match value {
+        Value::Section(_) => 2,
+        Value::Word(word) if word == "present" => 1,
+        _ => 0,
+    }
 }
 
 /// None is more than any number.
