@@ -144,31 +144,38 @@ impl Access {
             Peer::Client { address, is_secure } => (address, is_secure),
         };
         let anybody = Caller::Anybody(address);
-        let deny = |why| Err(Denial { who: anybody.clone(), why });
-        // A page may have its own name lead to this address: it reads then what it likes, and says no `Origin`.
-        if place == Place::ThisMachine && !head.authority().is_none_or(is_this_machine) {
-            return deny(Why::Host);
-        }
-        let Some(needed) = entry.right else { return Ok(anybody) };
-        if let Err(why) = check_page(entry, head).and_then(|()| check_form(entry, head)) {
-            return deny(why);
-        }
-        if entry.is_local() {
-            return deny(Why::OverTcp);
-        }
-        let tokens = self.0.tokens.load();
-        if tokens.is_empty() || place == Place::Network && !is_secure {
-            return deny(Why::NoTokens);
-        }
-        let Some(text) = bearer(head) else { return deny(Why::NoToken) };
-        let Some(AdminToken { name, rights, .. }) = find(&tokens, text) else {
-            return deny(Why::WrongToken);
+        let host = check_host(head, place);
+        let Some(needed) = entry.right else {
+            return host.map(|()| anybody.clone()).map_err(|why| Denial { who: anybody, why });
         };
-        let who = Caller::Token { name: name.to_string(), address };
-        match *rights >= needed {
-            true => Ok(who),
-            false => Err(Denial { who, why: Why::ReadOnly }),
+        let tokens = self.0.tokens.load();
+        let token = match tokens.is_empty() || place == Place::Network && !is_secure {
+            true => Err(Why::NoTokens),
+            false => bearer(head).ok_or(Why::NoToken),
+        };
+        let token = token.and_then(|text| find(&tokens, text).ok_or(Why::WrongToken));
+        // Whatever else is wrong: the log is to name the token that somebody has.
+        let who = match token {
+            Ok(AdminToken { name, .. }) => Caller::Token { name: name.to_string(), address },
+            Err(_) => anybody,
+        };
+        let sent =
+            host.and_then(|()| check_page(entry, head)).and_then(|()| check_form(entry, head));
+        let local = if entry.is_local() { Err(Why::OverTcp) } else { Ok(()) };
+        match sent.and(local).and(token) {
+            Ok(token) if token.rights >= needed => Ok(who),
+            Ok(_) => Err(Denial { who, why: Why::ReadOnly }),
+            Err(why) => Err(Denial { who, why }),
         }
+    }
+}
+
+/// Refuses names that were looked up where only this machine gets: a page may have its own name lead here. It reads then what it
+/// likes, and says no `Origin`.
+fn check_host(head: &RequestHead, place: Place) -> Result<(), Why> {
+    match place == Place::ThisMachine && !head.authority().is_none_or(is_this_machine) {
+        true => Err(Why::Host),
+        false => Ok(()),
     }
 }
 

@@ -1,7 +1,8 @@
 //! The calls that change something: a line for each, and how many there were.
 
+use crate::access::Caller;
 use crate::calls::{CALLS, Entry};
-use std::fmt::{Display, Write};
+use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,10 +16,19 @@ pub(crate) struct Audit {
     log: AuditLog,
     /// By call, in the order of [`CALLS`], and by outcome.
     counts: [[AtomicU64; OUTCOMES.len()]; CALLS.len()],
-    denied: Mutex<DeniedLines>,
+    denied: Mutex<Denied>,
 }
 
-/// How many lines there were about calls that were denied: anybody can cause them.
+/// Lines about calls that were denied.
+#[derive(Default)]
+struct Denied {
+    /// Anybody can cause these.
+    of_anybody: DeniedLines,
+    /// These only who has a token: what is done with one is not to drown in the rest.
+    of_tokens: DeniedLines,
+}
+
+/// How many lines there were.
 #[derive(Default)]
 struct DeniedLines {
     since: Option<Instant>,
@@ -37,7 +47,7 @@ pub(crate) enum Outcome {
 
 /// In the order of [`Outcome`].
 const OUTCOMES: [&str; 4] = ["done", "refused", "denied", "failed"];
-/// Lines about denied calls in each [`QUIET`].
+/// Lines of either kind about denied calls in each [`QUIET`].
 const MOST_DENIED: u32 = 10;
 const QUIET: Duration = Duration::from_secs(60);
 /// Characters of a target that a line shows.
@@ -53,7 +63,7 @@ impl Audit {
     pub(crate) fn note(
         &self,
         (entry, head): (&Entry, &RequestHead),
-        who: &impl Display,
+        who: &Caller,
         (outcome, status): (Outcome, Status),
         more: &str,
     ) {
@@ -61,7 +71,7 @@ impl Audit {
             self.counts[place][outcome as usize].fetch_add(1, Ordering::Relaxed);
         }
         let unshown = match outcome {
-            Outcome::Denied => self.lock().next(Instant::now()),
+            Outcome::Denied => self.lock().lines(who).next(Instant::now()),
             Outcome::Done | Outcome::Refused | Outcome::Failed => Some(0),
         };
         let Some(unshown) = unshown else { return };
@@ -86,8 +96,17 @@ impl Audit {
         })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, DeniedLines> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Denied> {
         self.denied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Denied {
+    fn lines(&mut self, who: &Caller) -> &mut DeniedLines {
+        match who {
+            Caller::Token { .. } => &mut self.of_tokens,
+            Caller::Process { .. } | Caller::Anybody(_) => &mut self.of_anybody,
+        }
     }
 }
 

@@ -84,6 +84,10 @@ pub trait Handler: Send + Sync + 'static {
 
     /// Responds to a request that was admitted.
     fn respond(&self, request: Request) -> impl Future<Output = Response> + Send;
+
+    /// Is told of a request that was admitted, and whose body has not been received: of the status of the response, or that it
+    /// would have got, and why.
+    fn give_up(&self, _head: &RequestHead, _peer: &Peer, _status: Status, _why: &str) {}
 }
 
 impl<H: Handler> Handler for Arc<H> {
@@ -97,6 +101,10 @@ impl<H: Handler> Handler for Arc<H> {
 
     fn respond(&self, request: Request) -> impl Future<Output = Response> + Send {
         H::respond(self, request)
+    }
+
+    fn give_up(&self, head: &RequestHead, peer: &Peer, status: Status, why: &str) {
+        H::give_up(self, head, peer, status, why);
     }
 }
 

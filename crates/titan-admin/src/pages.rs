@@ -249,6 +249,17 @@ impl Handler for Site {
         self.pages.audit.note((entry, &head), &caller, (Outcome::of(status), status), &more);
         response
     }
+
+    fn give_up(&self, head: &RequestHead, peer: &Peer, status: Status, why: &str) {
+        match self.judge(head, peer) {
+            Ok((entry, who)) if entry.writes() => {
+                self.pages.audit.note((entry, head), &who, (Outcome::of(status), status), why);
+            }
+            Ok(_) => {}
+            // Tokens may have changed since it was admitted.
+            Err(refusal) => drop(self.refuse(refusal, head)),
+        }
+    }
 }
 
 impl Handler for Probes {

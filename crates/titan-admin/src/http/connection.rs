@@ -165,7 +165,11 @@ impl<'p> Connection<'p> {
         let deadline = deadline
             + Duration::from_secs((most.saturating_sub(Request::MAX_BODY) / BODY_RATE) as u64);
         let received = self.receive_body(start.framing, most, start.expect_continue);
-        let (body, room) = timeout_at(deadline, received).await??;
+        let received = timeout_at(deadline, received).await.unwrap_or(Err(Fault::Late));
+        let (body, room) = received.inspect_err(|fault| {
+            let (status, why) = fault.reason();
+            handler.give_up(&head, &self.peer, status, why);
+        })?;
         let request = Request { head, body, peer: self.peer.clone() };
         Ok((Received::Request(request, room), options))
     }
@@ -254,17 +258,20 @@ impl ResponseOptions {
 impl Fault {
     /// The response to the client, if it is still there.
     fn response(&self) -> Option<Response> {
+        let (status, why) = self.reason();
+        (!matches!(self, Fault::Gone)).then(|| Response::problem(status, why))
+    }
+
+    fn reason(&self) -> (Status, &'static str) {
         match self {
-            Fault::Refused(error) => Some(Response::problem(error.status(), error.as_str())),
-            Fault::Late => {
-                let detail = "the request did not arrive in time";
-                Some(Response::problem(Status::REQUEST_TIMEOUT, detail))
-            }
-            Fault::NoRoom => {
-                let detail = "the bodies of other requests take all the memory that there is for them; try again";
-                Some(Response::problem(Status::SERVICE_UNAVAILABLE, detail))
-            }
-            Fault::Gone => None,
+            Fault::Refused(error) => (error.status(), error.as_str()),
+            Fault::Late => (Status::REQUEST_TIMEOUT, "the request did not arrive in time"),
+            Fault::NoRoom => (
+                Status::SERVICE_UNAVAILABLE,
+                "the bodies of other requests take all the memory that there is for them; try again",
+            ),
+            // RFC 9112 section 8.
+            Fault::Gone => (Status::BAD_REQUEST, "the client went before its request was complete"),
         }
     }
 }
@@ -292,6 +299,7 @@ mod tests {
     use super::super::slots::ConnectionSlots;
     use super::*;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
     use tokio::io::{DuplexStream, duplex};
     use tokio::time::Instant;
 
@@ -415,8 +423,9 @@ mod tests {
         assert_eq!(took, Duration::ZERO);
     }
 
-    /// Allows ten seconds more than [`MESSAGE`] for a body.
-    struct Large;
+    /// Allows ten seconds more than [`MESSAGE`] for a body, and counts those that have not come in time.
+    #[derive(Default)]
+    struct Large(AtomicU32);
 
     impl Handler for Large {
         async fn admit(&self, _: &RequestHead, _: &Peer) -> Result<usize, Response> {
@@ -426,12 +435,18 @@ mod tests {
         async fn respond(&self, _: Request) -> Response {
             Response::new(Status::OK, "text/plain", "")
         }
+
+        fn give_up(&self, _: &RequestHead, _: &Peer, status: Status, _: &str) {
+            assert_eq!(status, Status::REQUEST_TIMEOUT);
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     #[test]
     fn a_large_body_may_take_longer_but_not_for_ever() {
         let extra = Duration::from_secs(10);
-        let (received, took) = played_with(Large, async |client| {
+        let large = Arc::new(Large::default());
+        let (received, took) = played_with(Arc::clone(&large), async |client| {
             client
                 .write_all(b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n")
                 .await
@@ -441,6 +456,7 @@ mod tests {
         });
         assert!(received.starts_with("HTTP/1.1 408 "), "{received}");
         assert_eq!(took, MESSAGE + extra);
+        assert_eq!(large.0.load(Ordering::Relaxed), 1);
     }
 
     #[test]

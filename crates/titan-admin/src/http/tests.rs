@@ -354,6 +354,39 @@ fn a_handler_says_how_large_a_body_may_be_before_it_is_sent() {
     assert_eq!(both.matches("HTTP/1.1 403 ").count(), 2, "there is no body to skip: {both}");
 }
 
+/// Tells what it is told of requests whose bodies do not come.
+struct Telling(std_mpsc::SyncSender<(String, u16)>);
+
+impl Handler for Telling {
+    async fn respond(&self, _: Request) -> Response {
+        Response::new(Status::OK, "text/plain", "")
+    }
+
+    fn give_up(&self, head: &RequestHead, _: &Peer, status: Status, _: &str) {
+        let path = String::from_utf8_lossy(head.path()).into_owned();
+        self.0.send((path, status.code())).unwrap();
+    }
+}
+
+#[test]
+fn a_handler_is_told_of_bodies_that_do_not_come() {
+    let (telling, told) = std_mpsc::sync_channel(1);
+    let (_server, address) = serving(Bounds { bodies: 1, ..BOUNDS }, Telling(telling));
+    let large = Request::MAX_BODY + 1;
+    const PATIENCE: Duration = Duration::from_secs(60);
+    for (path, framing, status) in [
+        ("/large", format!("Content-Length: {large}\r\n\r\n"), 413),
+        ("/no-room", "Content-Length: 2\r\n\r\nab".to_owned(), 503),
+        ("/half", "Content-Length: 1\r\n\r\n".to_owned(), 400),
+    ] {
+        responses_to(address, format!("PUT {path} HTTP/1.1\r\nHost: x\r\n{framing}").as_bytes());
+        assert_eq!(told.recv_timeout(PATIENCE).unwrap(), (path.to_owned(), status));
+    }
+    let whole = b"PUT /whole HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na";
+    assert!(responses_to(address, whole).starts_with("HTTP/1.1 200 "));
+    assert!(told.try_recv().is_err());
+}
+
 #[test]
 fn the_bodies_of_all_requests_together_are_bounded() {
     let (_server, address, _) = waiting();

@@ -214,6 +214,56 @@ fn what_anybody_may_call_takes_no_body() {
     assert_eq!(admitted.ok(), Some(0));
 }
 
+#[tokio::test]
+async fn a_call_whose_body_has_not_come_is_noted_too() {
+    let desk = Desk::new();
+    let give_up = |method, path: &[u8], token: &str, (status, why)| {
+        let mut head = RequestHead { method, ..RequestHead::default() };
+        head.set_path(path).unwrap();
+        head.fields.append(FieldName::Authorization, token.as_bytes()).unwrap();
+        let site = Site { pages: Arc::clone(&desk.pages), place: Place::ThisMachine };
+        site.give_up(&head, &client(false), status, why);
+    };
+    let late = (Status::REQUEST_TIMEOUT, "late");
+    give_up(Method::PUT, b"/config", "Bearer all", (Status::CONTENT_TOO_LARGE, "large"));
+    give_up(Method::POST, b"/plan", "Bearer all", (Status::SERVICE_UNAVAILABLE, "no room"));
+    give_up(Method::POST, b"/reload", "Bearer gone", late);
+    give_up(Method::GET, b"/config", "Bearer all", late);
+    assert_eq!(
+        desk.lines(),
+        [
+            "token ci from 127.0.0.1:4711: PUT /config: refused (413): large",
+            "token ci from 127.0.0.1:4711: POST /plan: failed (503): no room",
+            "127.0.0.1:4711: POST /reload: denied (401): this is none of the tokens in `admin.tokens`",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_denied_call_is_noted_with_the_token_that_it_had() {
+    let desk = Desk::new();
+    let host = ("Host", "localhost");
+    let ask = async |fields: &[(&str, &str)]| {
+        let (place, peer, method, target) =
+            (Place::ThisMachine, client(false), Method::POST, "/reload");
+        desk.responds(&Ask { place, peer, method, target, fields, ..Ask::default() }).await;
+    };
+    for _ in 0..20 {
+        ask(&[host]).await;
+    }
+    assert_eq!(desk.lines().len(), 10, "anybody can cause these");
+    let token = ("Authorization", "Bearer all");
+    ask(&[host, token, ("Content-Type", "text/plain")]).await;
+    ask(&[host, token, ("Origin", "null")]).await;
+    ask(&[("Host", "evil.example"), token]).await;
+    let lines = desk.lines();
+    for (line, status) in lines.iter().zip([415, 403, 403]) {
+        let start = format!("token ci from 127.0.0.1:4711: POST /reload: denied ({status}): ");
+        assert!(line.starts_with(&start), "{line}");
+    }
+    assert_eq!(lines.len(), 3);
+}
+
 #[test]
 fn over_tcp_a_token_says_what_may_be_called() {
     let place = revocations::tests::Place::new();
