@@ -172,7 +172,7 @@ impl Access {
 
 /// Refuses names that were looked up where only this machine gets: a page may have its own name lead here. It reads then what it
 /// likes, and says no `Origin`.
-fn check_host(head: &RequestHead, place: Place) -> Result<(), Why> {
+pub(crate) fn check_host(head: &RequestHead, place: Place) -> Result<(), Why> {
     match place == Place::ThisMachine && !head.authority().is_none_or(is_this_machine) {
         true => Err(Why::Host),
         false => Ok(()),
@@ -305,7 +305,7 @@ impl Why {
         match self {
             Why::User => "only root and the user that the gateway runs as may call it here",
             Why::Host => {
-                "use `localhost` or an IP address as the host: the admin interface accepts no other names"
+                "use `localhost` or an IP address as the host: this address accepts no other names"
             }
             Why::Browser => "requests from web pages are not allowed here",
             Why::Form => {

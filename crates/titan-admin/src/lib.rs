@@ -94,6 +94,7 @@ impl Interface {
     /// Serves health, readiness and metrics at `socket`, and nothing that changes anything, until what it returns is
     /// dropped.
     pub fn serve_probes(&self, socket: http::Socket) -> io::Result<http::Server> {
-        http::Server::start("probes", socket, BOUNDS, Probes(Arc::clone(&self.0)))
+        let site = Probes { pages: Arc::clone(&self.0), place: Place::of(socket.address()) };
+        http::Server::start("probes", socket, BOUNDS, site)
     }
 }

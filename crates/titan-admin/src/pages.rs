@@ -1,6 +1,6 @@
 //! The responses of the admin interface: who may make a call, what it does, and a note of it.
 
-use crate::access::{Access, Caller, Denial, Place, Why};
+use crate::access::{self, Access, Caller, Denial, Place, Why};
 use crate::audit::{Audit, Outcome};
 use crate::calls::{self, Call, Entry, Found};
 use crate::configuration;
@@ -39,8 +39,11 @@ pub(crate) struct Site {
     pub(crate) place: Place,
 }
 
-/// Health, readiness and metrics, for anybody.
-pub(crate) struct Probes(pub(crate) Arc<Pages>);
+/// Health, readiness and metrics, for anybody, at the other socket.
+pub(crate) struct Probes {
+    pub(crate) pages: Arc<Pages>,
+    pub(crate) place: Place,
+}
 
 /// Why there is no call to make.
 enum Refusal {
@@ -263,8 +266,8 @@ impl Handler for Site {
 }
 
 impl Handler for Probes {
-    async fn admit(&self, _head: &RequestHead, _peer: &Peer) -> Result<usize, Response> {
-        Ok(0)
+    async fn admit(&self, head: &RequestHead, _peer: &Peer) -> Result<usize, Response> {
+        access::check_host(head, self.place).map(|()| 0).map_err(Why::response)
     }
 
     async fn respond(&self, request: Request) -> Response {
@@ -280,7 +283,7 @@ impl Handler for Probes {
         };
         match (request.head.method, call) {
             (Method::GET | Method::HEAD, Call::Index) => Response::new(Status::OK, TEXT, PROBES),
-            (Method::GET | Method::HEAD, call) => self.0.respond(call, request, None).await,
+            (Method::GET | Method::HEAD, call) => self.pages.respond(call, request, None).await,
             _ => {
                 let detail = "this page allows only GET, HEAD";
                 let refusal = Response::problem(Status::METHOD_NOT_ALLOWED, detail);

@@ -175,7 +175,7 @@ fn the_index_lists_every_page() {
 fn probes_can_do_nothing_but_read() {
     let place = revocations::tests::Place::new();
     let desk = Desk::with_store(Some(Arc::new(place.opens().unwrap())));
-    let probes = Probes(Arc::clone(&desk.pages));
+    let probes = Probes { pages: Arc::clone(&desk.pages), place: Place::Network };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let status = |method, path: &str| {
         let mut head = RequestHead { method, ..RequestHead::default() };
@@ -209,7 +209,7 @@ fn what_anybody_may_call_takes_no_body() {
         desk.ordered.try_lock().unwrap().close();
         assert_eq!(desk.status(&ask), status, "{target}");
     }
-    let probes = Probes(Arc::clone(&desk.pages));
+    let probes = Probes { pages: Arc::clone(&desk.pages), place: Place::ThisMachine };
     let admitted = runtime().block_on(probes.admit(&RequestHead::default(), &client(false)));
     assert_eq!(admitted.ok(), Some(0));
 }
@@ -345,6 +345,25 @@ fn a_name_that_leads_here_opens_nothing_that_is_for_this_machine() {
     let place = Place::ThisMachine;
     let ask = Ask { place, peer, target: "/metrics", fields: &[], ..Ask::default() };
     assert_eq!(desk.status(&ask), 200, "a client of HTTP/1.0 is no browser");
+}
+
+#[test]
+fn a_name_that_leads_to_the_probes_of_this_machine_opens_nothing() {
+    let desk = Desk::new();
+    for (place, host, status) in [
+        (Place::ThisMachine, "evil.example:9090", 403),
+        (Place::ThisMachine, "127.0.0.1:9090", 200),
+        (Place::ThisMachine, "localhost:9090", 200),
+        // The kubelet, and a scrape by name.
+        (Place::Network, "10.1.2.3:9090", 200),
+        (Place::Network, "gateway.internal:9090", 200),
+    ] {
+        let probes = Probes { pages: Arc::clone(&desk.pages), place };
+        let mut head = RequestHead::default();
+        head.fields.append(FieldName::Host, host.as_bytes()).unwrap();
+        let refused = runtime().block_on(probes.admit(&head, &client(false))).err();
+        assert_eq!(refused.map_or(200, |it| it.head.status.code()), status, "{host}");
+    }
 }
 
 /// The requests that browsers send for a page of another origin, or of this one: all of them with a right token, which a
