@@ -8,7 +8,7 @@ use crate::node::Node;
 use crate::policy::PolicyKind;
 use crate::problem::Problem;
 use crate::read::{At, Read, Reading, at, default, optional, required};
-use crate::readers::{Named, mapping, one_or_list, text, whole, words};
+use crate::readers::{Named, message_mapping, one_or_list, text, whole, words};
 use crate::report::{Findings, Report};
 use crate::section::{Section, section, section_of};
 use crate::shape::{SectionInfo, TextShape};
@@ -201,7 +201,7 @@ fn pairs<K, V: Read>(
     parse: impl Fn(&str) -> Result<K, Problem>,
     value: V,
 ) -> impl Read<Value = Vec<(K, V::Value)>> {
-    let entries = mapping(key, parse, value, 0..=MAX_HEADERS);
+    let entries = message_mapping(key, parse, value, 0..=MAX_HEADERS);
     entries.map(|named| named.into_iter().map(|Named { key, value, .. }| (key, value)).collect())
 }
 

@@ -13,7 +13,7 @@ use crate::forwarding::ClientCert;
 use crate::gateway::{Config, ConfigFields};
 use crate::language;
 use crate::listener::{Listener, ListenerDraft};
-use crate::location::Span;
+use crate::location::{FileId, Span};
 use crate::look_alikes::Paths;
 use crate::node::Node;
 use crate::policy::{
@@ -30,6 +30,7 @@ use crate::source::Sources;
 use crate::surroundings::{Alone, Document, Surroundings};
 use crate::token::Name;
 use crate::upstream::{Endpoint, EndpointDraft, Protocol, Upstream, UpstreamFields};
+use crate::visible::Visible;
 use limits::{
     check_costs, check_counted, check_params, check_plans_and_exemptions, check_retry_bodies,
 };
@@ -53,6 +54,8 @@ pub struct Composed {
     pub config: Config,
     pub(crate) sources: Sources,
     pub(crate) hidden: Vec<Hidden>,
+    /// Where their keys and values stand.
+    pub(crate) visible: HashMap<FileId, Visible>,
     /// All of it, with paths as they lead there from the directory of the first file.
     pub(crate) root: Node,
 }
@@ -65,12 +68,14 @@ impl Composed {
         let read = root.and_then(|root| Some((read(&sources, &root, &mut findings)?, root)));
         let (failed, secrets) = (findings.has_errors(), findings.secrets.clone());
         let (hidden, moved) = (findings.hidden().to_vec(), mem::take(&mut findings.moved));
+        let (concealed, visible) = (mem::take(&mut findings.concealed), findings.visible.clone());
         let warnings = Report::new(&sources, findings);
         match read {
             Some((config, mut root)) if !failed => {
                 root.replace_texts(&moved);
+                root.show_texts(&concealed);
                 let config = Config { warnings, secrets, ..config };
-                Ok(Composed { config, sources, hidden, root })
+                Ok(Composed { config, sources, hidden, visible, root })
             }
             _ => Err(warnings),
         }

@@ -5,7 +5,7 @@ use crate::diagnostic::Diagnostic;
 use crate::node::{Kind, Node};
 use crate::problem::Problem;
 use crate::read::{Read, Reading, optional};
-use crate::readers::{Named, boolean, mapping, text, words_or};
+use crate::readers::{Named, boolean, message_mapping, text, words_or};
 use crate::section::{section, section_of};
 use crate::shape::{Shape, TextShape};
 use crate::token::{HEADER_NAME, HeaderName, Pattern, parse_header_name, pattern};
@@ -89,7 +89,8 @@ section! {
 
 /// Conditions on header fields.
 pub(crate) fn header_matches() -> impl Read<Value = Vec<HeaderMatch>> {
-    let conditions = mapping(HEADER_NAME, parse_header_name, value_match(), 0..=MAX_CONDITIONS);
+    let conditions =
+        message_mapping(HEADER_NAME, parse_header_name, value_match(), 0..=MAX_CONDITIONS);
     let conditions = conditions.then(|named, _, to| {
         refuse_same_name(&named, to);
         Some(named)
@@ -124,7 +125,7 @@ pub(crate) fn query_matches() -> impl Read<Value = Vec<QueryMatch>> {
         true => Err(Problem::new("the name is empty")),
         false => Ok(name.to_owned()),
     };
-    mapping(shape, parse, value_match(), 0..=MAX_CONDITIONS).map(|named| {
+    message_mapping(shape, parse, value_match(), 0..=MAX_CONDITIONS).map(|named| {
         let condition = |Named { key, value, .. }| QueryMatch { name: key, value };
         named.into_iter().map(condition).collect()
     })

@@ -3,11 +3,11 @@
 //! | step | module |
 //! |---|---|
 //! | what a file may cost | [`bounds`] |
-//! | what is wrong, where, and how it is shown | `location`, `source`, `diagnostic`, `render`, `report`, `secrets`, `suggest`, `visible` |
+//! | what is wrong, where, and how it is shown | `location`, `source`, `diagnostic`, `render`, `report`, `suggest`, `visible` |
 //! | text to a tree with places, variables replaced | `node`, `syntax_error`, `surroundings`, `variables`, `yaml` |
 //! | what a value may look like, and what reads it | `problem`, `quantity`, `shape`, `declared`, `read`, `readers` |
 //! | syntax of other proxies | `habits` |
-//! | what of a file is no secret | `shown` |
+//! | what of a file is secret, and what is not | `secrets`, `credentials`, `shown` |
 //! | how a field is declared, once, and what follows from it | `section` |
 //! | texts with a grammar | `token`, `host_name`, `host`, `path`, `address`, `cidr`, `method`, `template` ... |
 //! | the sections of the file | `timeouts`, `tls`, `listener`, `upstream`, `policy`, `files`, `route_fields`, `gateway` ... |
@@ -37,6 +37,8 @@ mod render;
 mod node;
 
 mod secrets;
+
+mod credentials;
 
 mod report;
 

@@ -32,8 +32,10 @@ pub(crate) struct Text {
 /// A text in which variables were replaced.
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
-    /// The text with `***` in place of what files contain, if some of it does.
+    /// The text with `***` in place of what files contain, or of credentials, if there are any.
     pub(crate) shown: Option<String>,
+    /// What stands in the file, with `{}` in place of what does not.
+    pub(crate) written: String,
     /// Whether nothing of it stands in the file itself.
     pub(crate) is_elsewhere: bool,
 }
@@ -44,7 +46,7 @@ impl Text {
         Text { text, quoted, made: None }
     }
 
-    /// The text without what was taken from files.
+    /// The text without what was taken from files, and without credentials.
     pub(crate) fn shown(&self) -> &str {
         self.made.as_ref().and_then(|made| made.shown.as_deref()).unwrap_or(&self.text)
     }
@@ -118,10 +120,29 @@ impl Node {
         }
     }
 
-    /// Whether some of it was taken from a file.
-    pub(crate) fn is_from_file(&self) -> bool {
-        let Kind::Text(Text { made: Some(made), .. }) = &self.kind else { return false };
-        made.shown.is_some()
+    /// Shows these texts in the place of those that stand there.
+    pub(crate) fn show_texts(&mut self, texts: &HashMap<Span, String>) {
+        match &mut self.kind {
+            Kind::Null => {}
+            Kind::Text(Text { text, quoted: _, made }) => {
+                if let Some(shown) = texts.get(&self.span) {
+                    let new = || Made { shown: None, written: text.clone(), is_elsewhere: false };
+                    made.get_or_insert_with(|| Box::new(new())).shown = Some(shown.clone());
+                }
+            }
+            Kind::List(items) => items.iter_mut().for_each(|item| item.show_texts(texts)),
+            Kind::Map(entries) => {
+                entries.iter_mut().for_each(|entry| entry.value.show_texts(texts));
+            }
+        }
+    }
+
+    /// The text, and what is shown of it, where some of it is not.
+    pub(crate) fn as_secret(&self) -> Option<(&str, &str)> {
+        let Kind::Text(Text { text, quoted: _, made: Some(made) }) = &self.kind else {
+            return None;
+        };
+        Some((text, made.shown.as_deref()?))
     }
 
     /// What it is, without what it says.

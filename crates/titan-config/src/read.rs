@@ -1,15 +1,19 @@
 //! Readers: from a node to a value of one kind, with an error that says what was expected.
 
 use crate::bounds::MAX_REGEXES;
+use crate::credentials::{self, in_target, is_literal};
 use crate::declared::Declared;
 use crate::diagnostic::Diagnostic;
 use crate::location::Span;
 use crate::node::{Kind, Node, Text, is_unquoted};
 use crate::report::Findings;
+use crate::secrets::MASK;
 use crate::shape::{Presence, SectionInfo, Shape, TextShape};
 use crate::source::Sources;
 use crate::suggest;
 use std::fmt::Write;
+use std::mem;
+use std::ops::Range;
 use std::path::PathBuf;
 
 /// Reads one kind of value, and says what that looks like.
@@ -342,6 +346,32 @@ impl<'a> Reading<'a> {
         self.findings.hide(secret, self.path());
     }
 
+    /// Hides what of a text is a credential: all that it says where its name tells so, and else parts of a URL. Returns
+    /// what may be shown of it where there are any.
+    pub(crate) fn hide_credentials(&mut self, node: &Node) -> Option<String> {
+        let Kind::Text(Text { text, quoted: _, made }) = &node.kind else { return None };
+        let find = |text: &str| match self.conceals {
+            true => Vec::from_iter(is_literal(text).then_some(0..text.len())),
+            false => in_target(text),
+        };
+        let (found, source) = (find(text), self.sources.with(node.span));
+        let part = |part: &Range<usize>| source.part(text, node.span, part.clone());
+        let written = match made {
+            None => found.iter().map(|it| part(it).unwrap_or(node.span)).collect(),
+            Some(made) if find(&made.written).is_empty() => Vec::new(),
+            Some(_) => vec![node.span],
+        };
+        if !written.is_empty() {
+            self.findings.hide_at(written, &self.path());
+        }
+        if found.is_empty() {
+            return None;
+        }
+        let shown = credentials::without(text, &found, MASK);
+        self.findings.concealed.insert(node.span, shown.clone());
+        Some(shown)
+    }
+
     /// Reads what proves who somebody is, if `is_credential`: no message repeats it.
     pub(crate) fn concealing<T>(
         &mut self,
@@ -350,6 +380,14 @@ impl<'a> Reading<'a> {
     ) -> T {
         let outer = self.conceals;
         self.conceals |= is_credential;
+        let value = read(self);
+        self.conceals = outer;
+        value
+    }
+
+    /// Reads what is shown even where a name tells of credentials.
+    pub(crate) fn revealing<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = mem::replace(&mut self.conceals, false);
         let value = read(self);
         self.conceals = outer;
         value

@@ -4,12 +4,13 @@ mod quantity;
 
 pub(crate) use quantity::{cap, duration, size};
 
+use crate::credentials::is_credential;
 use crate::diagnostic::Diagnostic;
 use crate::location::Span;
 use crate::node::{Entry, Kind, Node, Text, is_unquoted, quote};
 use crate::problem::Problem;
 use crate::read::{Read, Reading};
-use crate::secrets::{MASK, is_credential};
+use crate::secrets::MASK;
 use crate::shape::{Shape, TextShape};
 use crate::suggest;
 use std::num::{NonZeroU16, NonZeroU32};
@@ -45,8 +46,18 @@ impl<T, F: Fn(&str) -> Result<T, Problem>> Read for TextReader<F> {
             to.hide(node);
         }
         let Some(text) = node.as_text() else { return to.mismatch(node, self) };
-        let called = || if self.is_secret { "this".to_owned() } else { quote(text) };
-        parse_text(text, called, node.span, &self.shape, &self.parse, to)
+        let shown = if self.is_secret { None } else { to.hide_credentials(node) };
+        let called = || match self.is_secret {
+            true => "this".to_owned(),
+            false => quote(shown.as_deref().unwrap_or(text)),
+        };
+        // The help may repeat the text.
+        let without_help = |problem: Problem| Problem { help: None, ..problem };
+        let parse = |text: &str| match shown {
+            None => (self.parse)(text),
+            Some(_) => (self.parse)(text).map_err(without_help),
+        };
+        parse_text(text, called, node.span, &self.shape, parse, to)
     }
 
     fn shape(&self) -> Shape {
@@ -98,6 +109,29 @@ pub(crate) fn part_of(
     to: &Reading<'_>,
 ) -> Option<Span> {
     to.sources().with(span).part(text, span, part)
+}
+
+/// Reads what is no credential itself, though its name tells of one.
+pub(crate) fn revealed<R: Read>(reader: R) -> impl Read<Value = R::Value> {
+    Revealed(reader)
+}
+
+struct Revealed<R>(R);
+
+impl<R: Read> Read for Revealed<R> {
+    type Value = R::Value;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<R::Value> {
+        to.revealing(|to| self.0.read(node, to))
+    }
+
+    fn shape(&self) -> Shape {
+        self.0.shape()
+    }
+
+    fn takes(&self, kind: &Kind) -> bool {
+        self.0.takes(kind)
+    }
 }
 
 /// One of several words, each standing for a value.
@@ -425,7 +459,17 @@ pub(crate) fn mapping<K, V: Read>(
     value: V,
     length: RangeInclusive<usize>,
 ) -> impl Read<Value = Vec<Named<K, V::Value>>> {
-    MappingReader { key, parse, value, length }
+    MappingReader { key, parse, value, length, is_of_message: false }
+}
+
+/// The same where the keys name fields of messages, or parameters of queries, and the values are theirs.
+pub(crate) fn message_mapping<K, V: Read>(
+    key: TextShape,
+    parse: impl Fn(&str) -> Result<K, Problem>,
+    value: V,
+    length: RangeInclusive<usize>,
+) -> impl Read<Value = Vec<Named<K, V::Value>>> {
+    MappingReader { key, parse, value, length, is_of_message: true }
 }
 
 /// A key of a mapping with its place, and its value.
@@ -441,6 +485,8 @@ struct MappingReader<F, V> {
     parse: F,
     value: V,
     length: RangeInclusive<usize>,
+    /// Whether a value may be a credential, by the name that is its key.
+    is_of_message: bool,
 }
 
 impl<K, F: Fn(&str) -> Result<K, Problem>, V: Read> Read for MappingReader<F, V> {
@@ -459,7 +505,8 @@ impl<K, F: Fn(&str) -> Result<K, Problem>, V: Read> Read for MappingReader<F, V>
             };
             let parsed = parse_text(key, || called.clone(), *key_span, &self.key, &self.parse, to);
             let value = to.inside(step, |to| {
-                to.concealing(is_credential(key), |to| self.value.read(value, to))
+                let is_credential = self.is_of_message && is_credential(key);
+                to.concealing(is_credential, |to| self.value.read(value, to))
             });
             Some(Named { key: parsed?, key_span: *key_span, value: value? })
         };
@@ -469,7 +516,8 @@ impl<K, F: Fn(&str) -> Result<K, Problem>, V: Read> Read for MappingReader<F, V>
 
     fn shape(&self) -> Shape {
         let value = Box::new(self.value.shape());
-        Shape::Map { key: self.key, value, max: *self.length.end() }
+        let (max, is_of_message) = (*self.length.end(), self.is_of_message);
+        Shape::Map { key: self.key, value, max, is_of_message }
     }
 }
 

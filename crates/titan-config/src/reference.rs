@@ -113,7 +113,7 @@ fn heading(what: &str) -> String {
 fn kind(shape: &Shape) -> String {
     match shape {
         Shape::List { item, max, .. } => format!("a list of at most {max}, each {}", kind(item)),
-        Shape::Map { key, value, max } => {
+        Shape::Map { key, value, max, is_of_message: _ } => {
             format!("a mapping of at most {max} from {} to {}", key.what, kind(value))
         }
         Shape::Section(SectionInfo { name, what, .. }) => format!("[{what}](#{name})"),

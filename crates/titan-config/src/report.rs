@@ -107,6 +107,8 @@ pub(crate) struct Findings {
     omitted: usize,
     /// Where secrets stand.
     hidden: Vec<Hidden>,
+    /// What is shown of values with credentials, also of those that stand elsewhere.
+    pub(crate) concealed: HashMap<Span, String>,
     /// The values with something that was taken from a file, in the order of the files.
     from_files: Vec<Span>,
     /// The values that are not known, which has been reported, in the order of the files.
@@ -146,6 +148,12 @@ impl Findings {
         if !made.is_some_and(|made| made.is_elsewhere) {
             self.hidden.push(Hidden { span: secret.span, path });
         }
+    }
+
+    /// Hides credentials, which stand there.
+    pub(crate) fn hide_at(&mut self, places: Vec<Span>, path: &str) {
+        let hidden = places.into_iter().map(|span| Hidden { span, path: path.to_owned() });
+        self.hidden.extend(hidden);
     }
 
     /// Where secrets stand.

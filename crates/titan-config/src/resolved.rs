@@ -99,9 +99,19 @@ impl PartialEq for Key {
     }
 }
 
-/// A text that is compared and never shown.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Secret(String);
+/// A text that is compared and never shown as a whole.
+#[derive(Clone, Eq)]
+pub(crate) struct Secret {
+    text: String,
+    /// With `***` in place of what is secret.
+    shown: String,
+}
+
+impl PartialEq for Secret {
+    fn eq(&self, other: &Secret) -> bool {
+        self.text == other.text
+    }
+}
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

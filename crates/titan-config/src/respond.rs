@@ -8,7 +8,7 @@ use crate::node::Node;
 use crate::policy::{ValueTemplate, body_template};
 use crate::problem::Problem;
 use crate::read::{Read, Reading, default, optional, required};
-use crate::readers::{Named, mapping, short_for, text, whole, words};
+use crate::readers::{Named, message_mapping, short_for, text, whole, words};
 use crate::section::{exclude, section, section_of};
 use crate::shape::TextShape;
 use crate::status::needed_field;
@@ -189,7 +189,8 @@ pub(crate) fn body() -> impl Read<Value = String> {
 }
 
 fn response_headers() -> impl Read<Value = Vec<(HeaderName, HeaderValue)>> {
-    let headers = mapping(RESPONSE_HEADER, parse_response_header, header_value(), 0..=MAX_HEADERS);
+    let headers =
+        message_mapping(RESPONSE_HEADER, parse_response_header, header_value(), 0..=MAX_HEADERS);
     headers.then(|named, _, to| {
         refuse_same_name(&named, to);
         let pair = |Named { key, value, .. }| (key, value);

@@ -87,7 +87,7 @@ fn shape_members(shape: &Shape) -> Vec<(String, Json)> {
             ("minItems", Json::size(*min)),
             ("maxItems", Json::size(*max)),
         ]),
-        Shape::Map { key, value, max } => Json::object([
+        Shape::Map { key, value, max, is_of_message: _ } => Json::object([
             ("type", Json::text("object")),
             ("propertyNames", Json::Object(key_members(key))),
             ("additionalProperties", of_shape(value)),

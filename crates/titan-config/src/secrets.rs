@@ -7,13 +7,6 @@ use std::fmt;
 /// What stands in the place of a secret.
 pub(crate) const MASK: &str = "***";
 
-/// Whether a field of a message carries what proves who somebody is.
-pub(crate) fn is_credential(field: &str) -> bool {
-    const CREDENTIALS: [&str; 5] =
-        ["authorization", "cookie", "proxy-authorization", "set-cookie", "x-api-key"];
-    CREDENTIALS.contains(&field.to_ascii_lowercase().as_str())
-}
-
 /// What was taken from files for values.
 #[derive(Clone, Default)]
 pub(crate) struct Secrets {

@@ -39,6 +39,8 @@ pub(crate) enum Shape {
         key: TextShape,
         value: Box<Shape>,
         max: usize,
+        /// Whether the keys name fields of messages or parameters, and the values are theirs.
+        is_of_message: bool,
     },
     Section(SectionInfo),
     /// A section, or the value of its field `key` alone.

@@ -2,14 +2,13 @@
 //! sections, so that a value which no field takes is not among them: it may be a secret whose key is misspelled or lost.
 
 use crate::bounds::MAX_DIAGNOSTICS;
+use crate::credentials::{in_target, is_credential};
 use crate::habits;
 use crate::location::Span;
 use crate::node::{Entry, Kind, Node, Text};
 use crate::report::Again;
-use crate::secrets::is_credential;
 use crate::shape::{FieldInfo, SectionInfo, Shape};
 use crate::suggest;
-use crate::token::HEADER_NAME;
 use crate::visible::Visible;
 use std::collections::HashSet;
 
@@ -86,7 +85,11 @@ impl Parts {
             Kind::Text(Text { made: Some(made), .. }) if made.is_elsewhere => {
                 self.shown.push(node.span);
             }
-            Kind::Text(_) if shape.may_hide_text() => self.hidden.push(node.span),
+            Kind::Text(Text { text, .. })
+                if shape.may_hide_text() || !in_target(text).is_empty() =>
+            {
+                self.hidden.push(node.span);
+            }
             Kind::Text(_) => self.shown.push(node.span),
             Kind::List(items) => match shape.item() {
                 Some(item) => items.iter().for_each(|node| self.value(node, item)),
@@ -101,10 +104,9 @@ impl Parts {
             Shape::Section(section) | Shape::Short { section, .. } => {
                 self.section(entries, section);
             }
-            Shape::Map { key, value, .. } => {
-                let has_fields = key.pattern == HEADER_NAME.pattern;
+            Shape::Map { value, is_of_message, .. } => {
                 for entry in entries {
-                    if has_fields && is_credential(&entry.key) {
+                    if *is_of_message && is_credential(&entry.key) {
                         self.key(entry, false);
                         self.hide(&entry.value);
                         continue;

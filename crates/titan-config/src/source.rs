@@ -178,6 +178,27 @@ impl Source {
         Source::new(self.file, &self.name, self.directory.clone(), &text)
     }
 
+    /// The same without what comments say.
+    pub(crate) fn without_comments(&self, visible: &Visible) -> Source {
+        let last = u32::try_from(self.starts.len()).unwrap_or(u32::MAX);
+        let comments = visible.comments(last, |number| self.line(number));
+        let mut text = String::with_capacity(self.text.len());
+        for (index, start) in self.starts.iter().enumerate() {
+            let end = self.starts.get(index + 1).copied().unwrap_or(self.text.len());
+            let line = &self.text[*start..end];
+            match u32::try_from(index + 1).ok().and_then(|number| comments.get(&number)) {
+                None => text.push_str(line),
+                // The mark stays: an empty line could become a part of the text before it.
+                Some(column) => {
+                    text.push_str(&line[..offset(line, *column)]);
+                    text.push('#');
+                    text.push_str(&line[line.trim_end_matches(['\r', '\n']).len()..]);
+                }
+            }
+        }
+        Source::new(self.file, &self.name, self.directory.clone(), &text)
+    }
+
     fn showing(&self, visible: &Visible, numbers: &HashSet<u32>) -> Source {
         let lines = visible.lines(numbers, |number| self.line(number));
         let last = numbers.iter().copied().max().unwrap_or_default();

@@ -40,12 +40,12 @@ enum Part<'t> {
 }
 
 impl Part<'_> {
-    /// Whether some of the value stands in the file: also a default that is not needed now.
-    fn is_written(&self) -> bool {
+    /// What of the value stands in the file: also a default that is not needed now.
+    fn written(&self) -> Option<&str> {
         match self {
-            Part::Text(_) => true,
-            Part::Variable { name: _, default } => default.is_some_and(|it| !it.is_empty()),
-            Part::File(_) => false,
+            Part::Text(text) => Some(text),
+            Part::Variable { name: _, default } => default.filter(|it| !it.is_empty()),
+            Part::File(_) => None,
         }
     }
 }
@@ -77,6 +77,8 @@ struct Value {
     /// With `***` in place of what files contain.
     shown: String,
     from_files: Vec<String>,
+    /// With `{}` in place of what does not stand in the file.
+    written: String,
     is_elsewhere: bool,
     is_known: bool,
 }
@@ -98,9 +100,9 @@ impl Value {
     }
 
     fn finish(self, quoted: bool) -> Text {
-        let Value { text, shown, from_files, is_elsewhere, is_known: _ } = self;
+        let Value { text, shown, from_files, written, is_elsewhere, is_known: _ } = self;
         let shown = (!from_files.is_empty()).then_some(shown);
-        Text { text, quoted, made: Some(Box::new(Made { shown, is_elsewhere })) }
+        Text { text, quoted, made: Some(Box::new(Made { shown, written, is_elsewhere })) }
     }
 }
 
@@ -160,7 +162,9 @@ impl<'s> Variables<'s> {
         }
         let mut value = Value { is_elsewhere: true, is_known: true, ..Value::default() };
         for (part, at) in parts(&written) {
-            value.is_elsewhere &= part.as_ref().is_ok_and(|part| !part.is_written());
+            let is_here = part.as_ref().map(Part::written);
+            value.is_elsewhere &= is_here == Ok(None);
+            value.written.push_str(is_here.ok().flatten().unwrap_or("{}"));
             let place = source.part(&written, span, at).unwrap_or(span);
             match part.map_err(Missing::from).and_then(|part| self.look_up(source, &part)) {
                 Ok(found) => value.take(found),

@@ -50,6 +50,75 @@ impl Visible {
     }
 }
 
+impl Visible {
+    /// The column in which the comment of a line begins, for those of the lines up to `last` that have one.
+    pub(crate) fn comments<'t>(
+        &self,
+        last: u32,
+        line: impl Fn(u32) -> &'t str,
+    ) -> HashMap<u32, usize> {
+        let Visible::Parts { shown, hidden } = self else { return HashMap::new() };
+        let lines: HashMap<u32, Vec<char>> = (1..=last)
+            .filter(|number| line(*number).contains('#'))
+            .map(|number| (number, line(number).chars().collect()))
+            .collect();
+        let numbers: HashSet<u32> = lines.keys().copied().collect();
+        let settled = |span: &Span| match lines.get(&span.end.line) {
+            Some(last) => within_quotes(*span, last, &line),
+            None => *span,
+        };
+        let parts: Vec<Span> = shown.iter().chain(hidden).map(settled).collect();
+        let parts = on_lines(&parts, &numbers);
+        let comment = |(number, characters): (&u32, &Vec<char>)| {
+            let marks = marks(characters, of(&parts, *number), &[]);
+            let at = (0..characters.len()).find(|at| begins_comment(characters, &marks, *at))?;
+            Some((*number, at))
+        };
+        lines.iter().filter_map(comment).collect()
+    }
+}
+
+/// The span to its closing quote, where it is in quotes: the parser takes what follows on that line for a part of it.
+fn within_quotes<'t>(span: Span, last: &[char], line: &impl Fn(u32) -> &'t str) -> Span {
+    let first = (span.start.column as usize).saturating_sub(1);
+    let is_one_line = span.start.line == span.end.line;
+    let quote = match is_one_line {
+        true => last.get(first).copied(),
+        false => line(span.start.line).chars().nth(first),
+    };
+    let Some(quote @ ('\'' | '"')) = quote else { return span };
+    if is_block(span, line) {
+        return span;
+    }
+    let mut at = if is_one_line { first + 1 } else { 0 };
+    while let Some(c) = last.get(at) {
+        let is_escape = *c == '\\' && quote == '"';
+        let is_doubled = *c == '\'' && quote == '\'' && last.get(at + 1) == Some(&'\'');
+        if is_escape || is_doubled {
+            at += 2;
+        } else if *c == quote {
+            let column = u32::try_from(at + 2).unwrap_or(u32::MAX);
+            return Span { end: Location { column, ..span.end }, ..span };
+        } else {
+            at += 1;
+        }
+    }
+    span
+}
+
+/// Whether it is the content of a block scalar, where quotes mean nothing: it begins below the line that says so.
+fn is_block<'t>(span: Span, line: &impl Fn(u32) -> &'t str) -> bool {
+    let indent = (span.start.column as usize).saturating_sub(1);
+    if !line(span.start.line).chars().take(indent).all(|c| c == ' ') {
+        return false;
+    }
+    let above = (1..span.start.line).rev().map(line).find(|text| !text.trim().is_empty());
+    let above = above.unwrap_or_default();
+    let header = above.split(" #").next().unwrap_or_default().trim_end();
+    let header = header.trim_end_matches(|c: char| c.is_ascii_digit() || c == '+' || c == '-');
+    !above.trim_start().starts_with('#') && header.ends_with(['|', '>'])
+}
+
 fn of(parts: &OnLines, number: u32) -> &[Range<usize>] {
     parts.get(&number).map_or(&[], Vec::as_slice)
 }
@@ -73,6 +142,26 @@ fn on_lines(spans: &[Span], numbers: &HashSet<u32>) -> OnLines {
 /// A line with stars in place of what is not shown.
 fn only_parts(line: &str, shown: &[Range<usize>], hidden: &[Range<usize>]) -> String {
     let characters: Vec<char> = line.chars().collect();
+    let marks = marks(&characters, shown, hidden);
+    let mut visible = String::with_capacity(line.len());
+    for (index, (c, mark)) in characters.iter().zip(&marks).enumerate() {
+        let is_blank = |at: Option<&char>| at.is_none_or(|c| c.is_whitespace());
+        if begins_comment(&characters, &marks, index) {
+            break;
+        }
+        let is_seen = match (mark, c) {
+            (Mark::Shown, _) => true,
+            (_, c) if c.is_whitespace() => true,
+            (Mark::Hidden, _) => false,
+            (Mark::Between, '-') => is_blank(characters.get(index + 1)),
+            (Mark::Between, c) => ":,[]{}\"'|>?&!".contains(*c),
+        };
+        visible.push(if is_seen { *c } else { '*' });
+    }
+    visible
+}
+
+fn marks(characters: &[char], shown: &[Range<usize>], hidden: &[Range<usize>]) -> Vec<Mark> {
     let mut marks = vec![Mark::Between; characters.len()];
     for (parts, mark) in [(shown, Mark::Shown), (hidden, Mark::Hidden)] {
         for Range { start, end } in parts {
@@ -80,21 +169,12 @@ fn only_parts(line: &str, shown: &[Range<usize>], hidden: &[Range<usize>]) -> St
             marks.get_mut(*start..end).into_iter().for_each(|part| part.fill(mark));
         }
     }
-    let mut visible = String::with_capacity(line.len());
-    for (index, (c, mark)) in characters.iter().zip(&marks).enumerate() {
-        let is_blank = |at: Option<&char>| at.is_none_or(|c| c.is_whitespace());
-        let before = index.checked_sub(1).and_then(|before| characters.get(before));
-        let is_seen = match (mark, c) {
-            (Mark::Shown, _) => true,
-            (_, c) if c.is_whitespace() => true,
-            (Mark::Hidden, _) => false,
-            (Mark::Between, '#') if is_blank(before) => break,
-            (Mark::Between, '-') => is_blank(characters.get(index + 1)),
-            (Mark::Between, c) => ":,[]{}\"'|>?&!".contains(*c),
-        };
-        visible.push(if is_seen { *c } else { '*' });
-    }
-    visible
+    marks
+}
+
+fn begins_comment(characters: &[char], marks: &[Mark], at: usize) -> bool {
+    let is_first = at.checked_sub(1).is_none_or(|before| characters[before].is_whitespace());
+    is_first && characters[at] == '#' && marks[at] == Mark::Between
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -27,7 +27,7 @@ use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::status::needed_field;
 use crate::token::HeaderName;
-use changes::{pairs, query_changes, request_headers, response_headers};
+use changes::{query_changes, request_headers, response_headers, values};
 use cookies::cookie_rule;
 use path_rule::{path_rule, value_rule};
 use titan_http::Status;
@@ -71,7 +71,7 @@ section! {
         pub headers: Changes<HeaderName> = default("{}", request_headers()),
         /// Header fields whose values an expression changes, after `headers`.
         pub replace: Vec<(HeaderName, ValueRule)> =
-            default("{}", pairs(REQUEST_HEADER, parse_request_header, value_rule())),
+            default("{}", values(REQUEST_HEADER, parse_request_header, value_rule())),
     }
 }
 
@@ -101,7 +101,7 @@ section! {
         pub headers: Changes<HeaderName> = default("{}", response_headers()),
         /// Header fields whose values an expression changes, after `headers`.
         pub replace: Vec<(HeaderName, ValueRule)> =
-            default("{}", pairs(RESPONSE_HEADER, parse_response_header, value_rule())),
+            default("{}", values(RESPONSE_HEADER, parse_response_header, value_rule())),
         /// How the attributes of cookies change, including cookies that `headers` sets and the gateway's own. If
         /// several rules name a cookie, the first one counts.
         pub cookies: Vec<CookieRule> = default("[]", one_or_list(cookie_rule(), 0..=MAX_COOKIE_RULES)),

@@ -5,7 +5,7 @@ use crate::cidr::parse_cidr;
 use crate::language::sections;
 use crate::node::{Entry, Kind, Node, Text};
 use crate::quantity::{parse_duration, parse_size};
-use crate::secrets::is_credential;
+use crate::secrets::MASK;
 use crate::shape::{FieldInfo, Pick, Presence, SectionInfo, Shape, one_or_list};
 use crate::token::HEADER_NAME;
 use crate::yaml;
@@ -73,17 +73,20 @@ fn fill(node: &Node, shape: &Shape) -> Value {
             Some((item, _)) => fill_list(node, item),
             None => choose(node, shapes),
         },
-        _ if node.is_from_file() => secret(node),
         shape => {
+            if let Some(secret) = secret(node) {
+                return secret;
+            }
             let scalar = node.as_text().and_then(|text| fill_text(text, node, shape));
             scalar.unwrap_or_else(|| Value::Text(node.describe()))
         }
     }
 }
 
-/// A value with something that was taken from a file.
-fn secret(node: &Node) -> Value {
-    Value::Secret(Secret(node.as_text().unwrap_or_default().to_owned()))
+/// A value with something that was taken from a file, or with a credential.
+fn secret(node: &Node) -> Option<Value> {
+    let (text, shown) = node.as_secret()?;
+    Some(Value::Secret(Secret { text: text.to_owned(), shown: shown.to_owned() }))
 }
 
 fn fill_list(node: &Node, item: &Shape) -> Value {
@@ -95,11 +98,7 @@ fn fill_list(node: &Node, item: &Shape) -> Value {
 
 fn fill_entry(entry: &Entry, shape: &Shape, has_case: bool) -> (Key, Value) {
     let key = Key { text: entry.key.clone(), has_case };
-    let value = match fill(&entry.value, shape) {
-        Value::Text(text) if !has_case && is_credential(&key.text) => Value::Secret(Secret(text)),
-        other => other,
-    };
-    (key, value)
+    (key, fill(&entry.value, shape))
 }
 
 /// A section that has one field.
@@ -115,8 +114,9 @@ fn choose(node: &Node, shapes: &[Shape]) -> Value {
         _ => None,
     });
     match &node.kind {
-        Kind::Text(_) if node.is_from_file() => secret(node),
-        Kind::Text(text) => choose_text(&text.text, node, shapes, section),
+        Kind::Text(text) => {
+            secret(node).unwrap_or_else(|| choose_text(&text.text, node, shapes, section))
+        }
         Kind::List(_) => {
             if let Some(section) = section.filter(|it| it.name == "claim_rule") {
                 return Value::Section(fill_section(&under("any", node), section));
@@ -201,7 +201,9 @@ fn fill_text(text: &str, node: &Node, shape: &Shape) -> Option<Value> {
     let is_quoted = matches!(&node.kind, Kind::Text(Text { quoted: true, .. }));
     match shape {
         Shape::Text(_) => Some(Value::Text(text.to_owned())),
-        Shape::Secret(_) => Some(Value::Secret(Secret(text.to_owned()))),
+        Shape::Secret(_) => {
+            Some(Value::Secret(Secret { text: text.to_owned(), shown: MASK.to_owned() }))
+        }
         Shape::Caseless(_) => Some(Value::Name(Key { text: text.to_owned(), has_case: false })),
         Shape::Network(_) => parse_cidr(text).ok().map(Value::Network),
         Shape::Words(words) => words.contains(&text).then(|| Value::Word(text.to_owned())),

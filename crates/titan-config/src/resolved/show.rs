@@ -1,13 +1,10 @@
 //! The whole as a file in YAML.
 
-use super::{Field, Key, Origin, Resolved, Section, Value};
+use super::{Field, Key, Origin, Resolved, Secret, Section, Value};
 use crate::json::Json;
 use crate::quantity::display_duration;
 use crate::variables::literal;
 use std::fmt::{self, Write};
-
-/// What stands in place of a secret.
-const STARS: &str = "\"***\"";
 
 impl fmt::Display for Resolved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -82,7 +79,7 @@ impl Value {
                 word.clone()
             }
             Value::Word(word) => plain(word),
-            Value::Secret(_) => STARS.to_owned(),
+            Value::Secret(Secret { shown, text: _ }) => plain(shown),
             Value::Boolean(value) => value.to_string(),
             Value::Whole(number) => number.to_string(),
             Value::Duration(duration) => display_duration(*duration),

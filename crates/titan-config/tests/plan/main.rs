@@ -327,13 +327,13 @@ fn secrets_are_not_shown() {
 #[test]
 fn what_other_files_say_is_compared_and_what_they_keep_is_hidden() {
     let around = Around::files(&[
-        ("more.yaml", "routes: [{ respond: { headers: { X-Key: \"${file:key}\" } } }]"),
+        ("more.yaml", "routes: [{ respond: { headers: { X-Note: \"${file:key}\" } } }]"),
         ("key", "a secret of a file"),
     ]);
     let read = |text: &str| Resolved::from(around.read(text).unwrap());
     let joined = read("include: more.yaml\nlisteners: [\":80\"]");
     let whole =
-        "listeners: [\":80\"]\nroutes: [{ respond: { headers: { X-Key: \"${file:key}\" } } }]";
+        "listeners: [\":80\"]\nroutes: [{ respond: { headers: { X-Note: \"${file:key}\" } } }]";
     assert!(Plan::new(&joined, &read(whole)).is_empty());
     let shown = Plan::new(&joined, &read(&whole.replace("${file:key}", "other"))).to_string();
     assert!(shown.contains("\"***\" -> other"), "{shown}");

@@ -202,6 +202,53 @@ fn a_configuration_that_is_sent_is_in_force_and_shown_without_its_secrets() {
     assert_eq!(served(&titan), 204);
 }
 
+#[test]
+fn credentials_and_comments_leave_the_process_nowhere() {
+    const CREDENTIAL: &str = "hunter2Zk9u";
+    let folder = socket("credentials").with_extension("d");
+    let state = folder.display();
+    let text = |credential: &str| {
+        format!(
+            "workers: 1 # {CREDENTIAL}\nlisteners: [127.0.0.1:0]\nadmin: {{ address: 127.0.0.1:0 }}\nstate: {state}\n\
+             upstreams: {{ u: '127.0.0.1:1' }}\nroutes:\n  - {{ respond: 204, headers: {{ X-Api-Key: {credential} }} }}\n  \
+             - {{ prefix: /u, upstream: u, apply: [t, f] }}\n  \
+             - {{ prefix: /r, redirect: 'https://user:{credential}@a.example/' }}\npolicies:\n  \
+             t: {{ transform: {{ request: {{ headers: {{ set: {{ Authorization: 'Basic {credential}' }} }}, \
+             query: {{ set: {{ api_key: {credential} }} }} }} }} }}\n  \
+             f: {{ authorise: {{ forward_auth: {{ upstream: u, path: '/v?token={credential}' }} }} }}\n"
+        )
+    };
+    let mut titan = Titan::start_told("credentials", &text(CREDENTIAL));
+    let yaml = ["Content-Type: application/yaml"];
+    let other = text("hunter2other");
+    let (_, planned) = titan.call("POST", "/plan", &yaml, &other);
+    let (_, wrong) =
+        titan.call("PUT", "/config", &yaml, &other.replace("forward_auth", "forwards"));
+    let (status, put) = titan.call("PUT", "/config", &yaml, &other);
+    assert_eq!(status, 200, "{put}");
+    let (_, shown) = titan.call("GET", "/config", &[], "");
+    let (_, metrics) = titan.call("GET", "/metrics", &[], "");
+    let (_, history) = titan.call("GET", "/history", &[], "");
+    // In this process nothing is forgotten.
+    assert_eq!(titan.call("POST", "/rollback", &[], "").0, 200);
+    let written = folder.join("history");
+    let written =
+        fs::read_dir(written).unwrap().map(|file| fs::read(file.unwrap().path()).unwrap());
+    let written: Vec<String> = written.map(|it| String::from_utf8(it).unwrap()).collect();
+    assert_eq!(written.iter().filter(|it| it.contains("headers.set.Authorization")).count(), 3);
+    let file = titan.file.as_os_str().to_owned();
+    let (_, resolved, _) = output(["check".as_ref(), "--resolved".as_ref(), file.as_os_str()]);
+    let (_, listed, _) = output(["check".as_ref(), "--list-routes".as_ref(), file.as_os_str()]);
+    assert!(resolved.contains("https://***@a.example/"), "{resolved}");
+    let said = titan.complaints_up_to_that(|line| line.contains("/rollback"));
+    let all = [planned, wrong, put, shown, metrics, history, resolved, listed, said];
+    for told in written.iter().chain(&all) {
+        assert!(!told.contains("hunter2"), "{told}");
+    }
+    drop(titan);
+    fs::remove_dir_all(folder).unwrap();
+}
+
 // field: admin.tokens, admin_token.sha256, admin_token.rights
 #[test]
 fn over_tcp_a_token_is_needed_and_tokens_change_with_a_reload() {

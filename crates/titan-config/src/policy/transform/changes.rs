@@ -10,7 +10,7 @@ use crate::policy::header::{
 };
 use crate::problem::Problem;
 use crate::read::{Read, Reading, default};
-use crate::readers::{Named, mapping, one_or_list, text};
+use crate::readers::{Named, mapping, message_mapping, one_or_list, text};
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::token::HeaderName;
@@ -62,16 +62,16 @@ macro_rules! changes {
                     default("[]", one_or_list(text($shape, $parse), 0..=MAX_HEADERS)),
                 /// Renames these. If there is one, it replaces whatever had the new name before.
                 pub(crate) rename: Vec<($Name, $Name)> =
-                    default("{}", pairs($shape, $parse, text($shape, $parse))),
+                    default("{}", renames($shape, $parse)),
                 /// Sets these to one value each, replacing any others. An empty value removes them.
                 pub(crate) set: Vec<($Name, ValueTemplate)> =
-                    default("{}", pairs($shape, $parse, value())),
+                    default("{}", values($shape, $parse, value())),
                 /// Adds one with this value.
                 pub(crate) append: Vec<($Name, ValueTemplate)> =
-                    default("{}", pairs($shape, $parse_appended, value())),
+                    default("{}", values($shape, $parse_appended, value())),
                 /// Sets these to a value if there is none of that name, after all other changes.
                 pub(crate) set_if_absent: Vec<($Name, ValueTemplate)> =
-                    default("{}", pairs($shape, $parse, value())),
+                    default("{}", values($shape, $parse, value())),
             }
         }
 
@@ -117,22 +117,32 @@ pub(super) fn query_changes() -> impl Read<Value = Changes<String>> {
     section_of::<QueryFields>().map(Changes::from).then(check)
 }
 
-/// Pairs of a name and what is said of it; no name twice.
-pub(super) fn pairs<N: PartialEq, V: Read>(
+/// New names by the old ones; no name twice.
+fn renames<N: PartialEq>(
+    shape: TextShape,
+    parse: impl Fn(&str) -> Result<N, Problem> + Copy,
+) -> impl Read<Value = Vec<(N, N)>> {
+    mapping(shape, parse, text(shape, parse), 0..=MAX_HEADERS).then(|named, _, to| pairs(named, to))
+}
+
+/// What fields or parameters are given, or what changes their values; no name twice.
+pub(super) fn values<N: PartialEq, V: Read>(
     shape: TextShape,
     parse: impl Fn(&str) -> Result<N, Problem>,
     value: V,
 ) -> impl Read<Value = Vec<(N, V::Value)>> {
-    mapping(shape, parse, value, 0..=MAX_HEADERS).then(|named, _, to| {
-        for (index, Named { key, key_span, .. }) in named.iter().enumerate() {
-            if let Some(first) = named[..index].iter().find(|it| it.key == *key) {
-                let error = Diagnostic::error(*key_span, "this name appears twice");
-                let error = error.label("header names are not case-sensitive");
-                to.add(error.also(first.key_span, "first here"));
-            }
+    message_mapping(shape, parse, value, 0..=MAX_HEADERS).then(|named, _, to| pairs(named, to))
+}
+
+fn pairs<N: PartialEq, T>(named: Vec<Named<N, T>>, to: &mut Reading<'_>) -> Option<Vec<(N, T)>> {
+    for (index, Named { key, key_span, .. }) in named.iter().enumerate() {
+        if let Some(first) = named[..index].iter().find(|it| it.key == *key) {
+            let error = Diagnostic::error(*key_span, "this name appears twice");
+            let error = error.label("header names are not case-sensitive");
+            to.add(error.also(first.key_span, "first here"));
         }
-        Some(named.into_iter().map(|Named { key, value, .. }| (key, value)).collect())
-    })
+    }
+    Some(named.into_iter().map(|Named { key, value, .. }| (key, value)).collect())
 }
 
 /// No two names may become one: which value stays would be a matter of chance.

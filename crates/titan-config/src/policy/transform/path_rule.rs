@@ -6,7 +6,7 @@ use crate::node::Node;
 use crate::policy::transform::value::{Part, split};
 use crate::problem::Problem;
 use crate::read::{Read, Reading, required};
-use crate::readers::text;
+use crate::readers::{revealed, text};
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::token::{Pattern, pattern};
@@ -38,7 +38,7 @@ section! {
     pub(crate) struct ValueRuleFields {
         /// The part of the value to replace, its first match (syntax of the Rust `regex` crate); with `^` and `$`, the
         /// whole value.
-        pub(crate) regex: Pattern = required(pattern()),
+        pub(crate) regex: Pattern = required(revealed(pattern())),
         /// What replaces it. `{1}` or `{name}` is what a group of the expression has captured; `{{` and `}}` are
         /// braces.
         pub(crate) replace: String = required(value_replacement()),
