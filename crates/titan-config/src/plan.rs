@@ -6,24 +6,30 @@
 //! | which of two values is the weaker one | `strength` |
 //! | what differs between two values | `compare` |
 //! | which requests get to other routes | `requests` |
+//! | what routes match, and in which order they are tried | `regions`, `table` |
+//! | how much is compared | `effort` |
 //! | what guards a route's requests | `guards` |
 //! | which listener is which | `listeners` |
 //! | the plan as text | `show` |
 
 mod compare;
+mod effort;
 mod guards;
 mod listeners;
 mod marks;
+mod regions;
 mod requests;
 mod show;
 mod strength;
+mod table;
 
 use crate::gateway::Config;
 use crate::resolved::{Field, Resolved, Section, Value};
 use compare::{compare_sections, identity};
+use effort::Effort;
 use guards::{Guards, opened_fields};
 use listeners::Listeners;
-use requests::{Moved, moved, unreached};
+use requests::{Moved, Requests};
 use std::collections::{HashMap, HashSet};
 
 /// What changes between two configurations. `Display` shows it.
@@ -108,37 +114,37 @@ pub struct Weaker {
 impl Plan {
     /// What changes from `old` to `new`.
     pub fn new(old: &Resolved, new: &Resolved) -> Plan {
-        let mut changes = Vec::new();
+        Plan::while_wanted(old, new, &|| true).expect("it is wanted to the end")
+    }
+
+    /// The same, or nothing where that is not wanted any more before it is found.
+    pub fn while_wanted(
+        old: &Resolved,
+        new: &Resolved,
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Option<Plan> {
         let listeners = Listeners::pair(old.file.list("listeners"), new.file.list("listeners"));
-        for Field { key, value, .. } in &old.file.fields {
-            let Some(other) = new.file.value(key) else { continue };
-            match *key {
-                "listeners" => compare_listeners(&listeners, &mut changes),
-                "routes" => {
-                    compare_parts(key, &named_items(value), &named_items(other), &mut changes);
-                }
-                "upstreams" | "policies" => {
-                    compare_parts(key, &named_entries(value), &named_entries(other), &mut changes);
-                }
-                key => changes.extend(compare_one(key, &old.file, &new.file)),
-            }
-        }
-        let moves = moved(&old.config, &new.config);
+        let changes = changes(old, new, &listeners);
+        let effort = Effort::new(is_wanted);
+        let Requests { moved, unreached, is_complete } =
+            requests::compare(&old.config, &new.config, &effort)?;
         let mut weaker = weaker_fields(&changes, new);
         weaker.extend(listeners.new_ways_in());
         weaker.extend(opened_fields(&old.config, &new.config));
+        weaker.extend((!is_complete).then(too_many));
         let mut guards = Guards::new(old, new);
-        weaker.extend(moves.iter().flat_map(|moved| guards.less(moved)));
+        for moved in &moved {
+            weaker.extend(guards.less(moved));
+            is_wanted().then_some(())?;
+        }
         let name = |config: &Config, route: usize| config.routes[route].name.to_string();
-        let moves = moves.into_iter().filter_map(|Moved { requests, from, to }| {
+        let moves = moved.into_iter().filter_map(|Moved { requests, from, to }| {
             let (from, to) = (name(&old.config, from?), name(&new.config, to?));
             (from != to).then_some(Move { requests, from, to })
         });
-        let moves = moves.collect();
-        let mut plan =
-            Plan { changes, moves, unreached: unreached(&old.config, &new.config), weaker };
+        let mut plan = Plan { changes, moves: moves.collect(), unreached, weaker };
         plan.hide(|text| new.config.mask(old.config.mask(text)));
-        plan
+        Some(plan)
     }
 
     /// Hides what was taken from files for values.
@@ -157,6 +163,35 @@ impl Plan {
     pub fn is_empty(&self) -> bool {
         let Plan { changes, moves, unreached, weaker } = self;
         changes.is_empty() && moves.is_empty() && unreached.is_empty() && weaker.is_empty()
+    }
+}
+
+/// The parts that are not the same.
+fn changes(old: &Resolved, new: &Resolved, listeners: &Listeners<'_>) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for Field { key, value, .. } in &old.file.fields {
+        let Some(other) = new.file.value(key) else { continue };
+        match *key {
+            "listeners" => compare_listeners(listeners, &mut changes),
+            "routes" => {
+                compare_parts(key, &named_items(value), &named_items(other), &mut changes);
+            }
+            "upstreams" | "policies" => {
+                compare_parts(key, &named_entries(value), &named_entries(other), &mut changes);
+            }
+            key => changes.extend(compare_one(key, &old.file, &new.file)),
+        }
+    }
+    changes
+}
+
+/// What was not compared.
+fn too_many() -> Weaker {
+    Weaker {
+        part: Part { key: "routes", name: None },
+        what: "too many routes match the same requests to compare them all: counted as weaker"
+            .to_owned(),
+        requests: None,
     }
 }
 

@@ -90,6 +90,16 @@ pub(crate) struct Key {
     has_case: bool,
 }
 
+impl Key {
+    /// The same text for keys of a mapping that are equal.
+    pub(crate) fn folded(&self) -> String {
+        match self.has_case {
+            true => self.text.clone(),
+            false => self.text.to_ascii_lowercase(),
+        }
+    }
+}
+
 impl PartialEq for Key {
     fn eq(&self, other: &Key) -> bool {
         match self.has_case && other.has_case {

@@ -3,6 +3,7 @@
 use super::marks::{Mark, is_ordered, mark};
 use super::{Difference, strength};
 use crate::resolved::{Field, Key, Origin, Section, Value};
+use std::collections::HashMap;
 
 /// What differs between two sections of the same name. `path` leads to them.
 pub(super) fn compare_sections(
@@ -132,14 +133,18 @@ impl Place {
         found: &mut Vec<Difference>,
     ) {
         let none = Value::Absent("");
-        let find = |map: &[(Key, Value)], key: &Key| {
-            map.iter().find(|(other, _)| other == key).map_or(none.clone(), |(_, it)| it.clone())
+        let by_key = |map: &'_ [(Key, Value)]| -> HashMap<String, usize> {
+            map.iter().enumerate().map(|(at, (key, _))| (key.folded(), at)).collect()
         };
-        let added = new.iter().filter(|(key, _)| !old.iter().any(|(other, _)| other == key));
+        let (before, after) = (by_key(old), by_key(new));
+        let added = new.iter().filter(|(key, _)| !before.contains_key(&key.folded()));
         for (key, _) in old.iter().chain(added) {
+            let find = |map: &[(Key, Value)], places: &HashMap<String, usize>| {
+                places.get(&key.folded()).map_or(none.clone(), |at| map[*at].1.clone())
+            };
             let mark = self.mark.of_entry(&key.text);
             let at = Place { path: join(&self.path, &key.text), mark };
-            at.compare(&find(old, key), &find(new, key), false, found);
+            at.compare(&find(old, &before), &find(new, &after), false, found);
         }
     }
 

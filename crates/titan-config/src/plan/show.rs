@@ -1,6 +1,7 @@
 //! The plan as text.
 
 use super::{Change, ChangeKind, Difference, Move, Part, Plan, Weaker};
+use std::collections::HashMap;
 use std::fmt;
 
 /// Values that are longer are cut in lines for people.
@@ -106,13 +107,15 @@ impl fmt::Display for Move {
 /// A line for each thing that is weaker; one that is so for many routes has one line.
 fn grouped(weaker: &[Weaker]) -> Vec<String> {
     let mut groups: Vec<(&str, Vec<&Weaker>)> = Vec::new();
+    let mut of_routes: HashMap<&str, usize> = HashMap::new();
     for it in weaker {
-        let same = |(what, first): &&mut (&str, Vec<&Weaker>)| {
-            *what == it.what && first[0].part.key == "routes" && it.part.key == "routes"
-        };
-        match groups.iter_mut().find(same) {
-            Some((_, group)) => group.push(it),
-            None => groups.push((&it.what, vec![it])),
+        let is_of_route = it.part.key == "routes" && it.part.name.is_some();
+        match of_routes.get(it.what.as_str()).filter(|_| is_of_route) {
+            Some(group) => groups[*group].1.push(it),
+            None => {
+                is_of_route.then(|| of_routes.insert(&it.what, groups.len()));
+                groups.push((&it.what, vec![it]));
+            }
         }
     }
     groups.into_iter().map(|(what, group)| line(what, &group)).collect()

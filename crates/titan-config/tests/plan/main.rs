@@ -309,6 +309,44 @@ fn assert_weaker<'t>(changes: impl IntoIterator<Item = (String, String, &'t str)
     assert!(missed.is_empty(), "{}", missed.join("\n\n"));
 }
 
+/// Routes of which any two match some path in common: each of their segments is `x` or a parameter.
+fn crossing(bits: u32) -> String {
+    let route = |number: u32| {
+        let segment = |bit: u32| match number >> bit & 1 {
+            0 => "/x".to_owned(),
+            _ => format!("/{{p{bit}}}"),
+        };
+        let path: String = (0..bits).map(segment).collect();
+        format!("  - {{ name: r{number}, path: \"{path}\", upstream: a }}\n")
+    };
+    format!("routes:\n{}", (0..1 << bits).map(route).collect::<String>())
+}
+
+#[test]
+fn what_is_too_much_to_compare_is_weaker() {
+    let few = crossing(4);
+    assert_eq!(weaker(&few, &few.replacen("r0,", "other,", 1)), Vec::<String>::new());
+    let many = crossing(11);
+    let new =
+        format!("{}limits: {{ body: 1MiB }}\n", many.replacen("r0,", "other, methods: GET,", 1));
+    let plan = plan(&many, &new);
+    let told: Vec<_> =
+        plan.weaker.iter().map(|it| (it.part.name.as_deref(), it.what.as_str())).collect();
+    let what = "too many routes match the same requests to compare them all: counted as weaker";
+    assert_eq!(told, [(None, what)]);
+    assert!(plan.to_string().contains("limits.body: 64MiB -> 1MiB\n"), "the rest is compared");
+    // Where they match as before, all stay where they are, however many there are.
+    assert_eq!(weaker(&many, &many.replacen("r0,", "other,", 1)), Vec::<String>::new());
+}
+
+#[test]
+fn a_plan_that_nobody_wants_any_more_is_not_made() {
+    let [old, new] = [crossing(4), crossing(4).replacen("r0,", "other, methods: GET,", 1)]
+        .map(|it| resolved(&it));
+    assert!(Plan::while_wanted(&old, &new, &|| true).is_some());
+    assert_eq!(Plan::while_wanted(&old, &new, &|| false), None);
+}
+
 #[test]
 fn secrets_are_not_shown() {
     let with = |secret: &str| {

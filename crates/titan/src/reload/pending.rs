@@ -45,8 +45,7 @@ impl<A, T: Send + 'static> Pending<A, T> {
     ) -> Result<Pending<A, T>, (A, io::Error)> {
         let (done, outcome) = oneshot::channel();
         let job = move || {
-            // Without a core to spare it takes a tenth of one from the workers, not half. That may be forbidden, and works without.
-            let _ = rustix::process::nice(NICE);
+            stand_back();
             drop(done.send(job()));
         };
         match thread::Builder::new().name("reload".to_owned()).spawn(job) {
@@ -76,6 +75,12 @@ impl<A, T: Send + 'static> Pending<A, T> {
     pub(super) fn is_late(&self) -> bool {
         matches!(self.patience, Patience::Lost)
     }
+}
+
+/// Has this thread stand behind the workers: without a core to spare it takes a tenth of one from them, not half. That may be
+/// forbidden, and works without.
+pub(super) fn stand_back() {
+    let _ = rustix::process::nice(NICE);
 }
 
 /// Waits for what is under way, for ever where nothing is. No outcome means that its thread has panicked, or never began.

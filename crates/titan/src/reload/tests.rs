@@ -280,6 +280,33 @@ fn what_is_shown_of_a_configuration_is_made_when_it_comes_into_force() {
 }
 
 #[test]
+fn few_plans_wait_and_those_that_nobody_waits_for_are_not_made() {
+    let mut program = Program::starts(&with_status(200));
+    let (turn, places) = {
+        let planning = &program.reloading.as_ref().unwrap().planning;
+        (Arc::clone(&planning.turn), Arc::clone(&planning.places))
+    };
+    let document = Document { name: "new.yaml".to_owned(), text: with_status(201) };
+    let count = u32::try_from(places.available_permits()).unwrap();
+    let under_way = turn.lock().unwrap();
+    let mut reloading = program.reloading.take();
+    let mut asks = || {
+        let (done, outcome) = oneshot::channel();
+        take(&mut reloading, ConfigOrder::Plan { documents: vec![document.clone()], done });
+        outcome
+    };
+    let mut waiting: Vec<_> = (0..count).map(|_| asks()).collect();
+    let Ok(Err(NotApplied::Conflict(why))) = asks().blocking_recv() else { panic!() };
+    assert!(why.contains("4 plans are being made or wait"), "{why}");
+    let last = waiting.pop().unwrap();
+    drop((waiting, under_way));
+    assert!(last.blocking_recv().unwrap().unwrap().text.contains("respond.status: 200 -> 201"));
+    program.reloading = reloading;
+    // Those that nobody waits for leave their places as well.
+    program.during(async move { places.acquire_many(count).await.map(drop) }).unwrap();
+}
+
+#[test]
 fn what_is_wrong_changes_nothing_and_is_told_to_whoever_asked() {
     let mut program = Program::starts(&with_status(200));
     let wrong = apply(&with_status(201).replace("respond", "respnd"), PLAIN);
