@@ -16,6 +16,12 @@ pub(super) fn is_weaker(mark: Mark, old: &Value, new: &Value) -> bool {
         Mark::Protections | Mark::AddedProtections | Mark::Hidden | Mark::Rules => false,
         Mark::Other | Mark::Among => true,
         Mark::Certificate => asked(new) < asked(old),
+        // Values from files are compared and never read: which of two is larger is not known.
+        Mark::Larger | Mark::Smaller | Mark::Scale(_) | Mark::Rates | Mark::Exposure
+            if is_hidden(old) || is_hidden(new) =>
+        {
+            true
+        }
         Mark::Larger => most(new) > most(old),
         Mark::Smaller => least(new) < least(old),
         Mark::Scale(words) => rank(words, new) > rank(words, old),
@@ -69,6 +75,16 @@ fn covers(outer: &Value, inner: &Value) -> bool {
 
 fn is_any(value: &Value) -> bool {
     matches!(value, Value::Word(text) | Value::Text(text) if text == "*")
+}
+
+/// Whether the value, or some of it, comes from a file.
+fn is_hidden(value: &Value) -> bool {
+    match value {
+        Value::Secret(_) => true,
+        Value::List(items) => items.iter().any(is_hidden),
+        Value::Section(section) => section.fields.iter().any(|field| is_hidden(&field.value)),
+        _ => false,
+    }
 }
 
 /// How much is asked of a client's certificate; what the fields of a condition ask is compared one by one.

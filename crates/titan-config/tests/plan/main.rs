@@ -376,3 +376,23 @@ fn what_other_files_say_is_compared_and_what_they_keep_is_hidden() {
     let shown = Plan::new(&joined, &read(&whole.replace("${file:key}", "other"))).to_string();
     assert!(shown.contains("\"***\" -> other"), "{shown}");
 }
+
+#[test]
+fn of_what_comes_from_a_file_no_direction_is_known() {
+    let around = Around::files(&[("rate", "10/s"), ("size", "1KiB")]);
+    let read = |limits: &str| {
+        let file = format!(
+            "listeners: [\":80\"]\nroutes: [{{ name: r, respond: 200 }}]\napply: p\n{limits}"
+        );
+        Resolved::from(around.read(&file).unwrap())
+    };
+    let with = |rate: &str, size: &str| {
+        read(&format!(
+            "limits: {{ head: \"{size}\" }}\npolicies: {{ p: {{ rate_limit: {{ rates: \"{rate}\" }} }} }}"
+        ))
+    };
+    let hidden = with("${file:rate}", "${file:size}");
+    let plan = Plan::new(&hidden, &with("1000/s", "32KiB"));
+    let told: Vec<_> = plan.weaker.iter().map(|it| it.what.split(':').next().unwrap()).collect();
+    assert_eq!(told, ["rate_limit.rates", "limits.head"], "{plan}");
+}
