@@ -53,9 +53,9 @@ pub enum ConfigOrder {
         done: oneshot::Sender<Result<Planned, NotApplied>>,
     },
     /// The configuration in force, to be shown.
-    InForce(oneshot::Sender<InForce>),
+    InForce(oneshot::Sender<Result<InForce, NotApplied>>),
     /// What was in force, the latest first.
-    History(oneshot::Sender<History>),
+    History(oneshot::Sender<Result<History, NotApplied>>),
 }
 
 /// Another process is to take over from the one that is asked.
@@ -229,12 +229,12 @@ impl Orders {
 
     /// The configuration in force.
     pub async fn in_force(&self) -> Result<InForce, NotApplied> {
-        self.ask(ConfigOrder::InForce).await
+        self.ask(ConfigOrder::InForce).await?
     }
 
     /// What was in force.
     pub async fn history(&self) -> Result<History, NotApplied> {
-        self.ask(ConfigOrder::History).await
+        self.ask(ConfigOrder::History).await?
     }
 
     /// Has another process take over, and waits until it serves or has failed.

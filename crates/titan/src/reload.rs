@@ -245,8 +245,8 @@ impl Reloading {
                 self.planning.begin(self.in_force.clone(), documents, done);
             }
             // Where nobody waits any more nothing is to be told.
-            ConfigOrder::InForce(shown) => drop(shown.send(self.shown())),
-            ConfigOrder::History(told) => drop(told.send(self.records.told())),
+            ConfigOrder::InForce(shown) => drop(shown.send(Ok(self.shown()))),
+            ConfigOrder::History(told) => drop(told.send(Ok(self.records.told()))),
         }
     }
 

@@ -61,16 +61,33 @@ impl Request {
 
 /// Refuses whatever is ordered of a gateway that has no file: what is in force cannot be told either.
 pub(super) fn refuse_without_file(order: ConfigOrder) {
-    let why = "the demo has no configuration that could change: start the gateway with a file";
-    let refused = Err(NotApplied::Conflict(why.to_owned()));
+    const CHANGE: &str =
+        "the demo has no configuration that could change: start the gateway with a file";
+    const READ: &str = "the demo has no configuration file and no history that could be shown: start the gateway with a file";
+    let refusal = |why: &str| NotApplied::Conflict(why.to_owned());
     match order {
         ConfigOrder::Change { done, .. } | ConfigOrder::Confirm { done, .. } => {
-            drop(done.send(refused));
+            drop(done.send(Err(refusal(CHANGE))));
         }
-        ConfigOrder::Plan { done, .. } => {
-            drop(done.send(Err(NotApplied::Conflict(why.to_owned()))));
+        ConfigOrder::Plan { done, .. } => drop(done.send(Err(refusal(CHANGE)))),
+        ConfigOrder::InForce(shown) => drop(shown.send(Err(refusal(READ)))),
+        ConfigOrder::History(told) => drop(told.send(Err(refusal(READ)))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_demo_says_why_it_shows_nothing() {
+        let (shown, mut in_force) = oneshot::channel();
+        let (told, mut history) = oneshot::channel();
+        refuse_without_file(ConfigOrder::InForce(shown));
+        refuse_without_file(ConfigOrder::History(told));
+        for refused in [in_force.try_recv().unwrap().err(), history.try_recv().unwrap().err()] {
+            let Some(NotApplied::Conflict(why)) = refused else { panic!("{refused:?}") };
+            assert!(why.starts_with("the demo has no configuration file and no history"), "{why}");
         }
-        // What is dropped here tells that nothing comes.
-        ConfigOrder::InForce(_) | ConfigOrder::History(_) => {}
     }
 }

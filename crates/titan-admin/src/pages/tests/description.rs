@@ -166,7 +166,8 @@ fn program(order: ConfigOrder, outcome: Result<(), NotApplied>) {
             let names = vec!["titan.yaml".to_owned()];
             let masked = [Masked { text: "a".to_owned(), secrets: Vec::new() }].into();
             let (summary, confirm_until) = ("".into(), Some(SystemTime::UNIX_EPOCH));
-            let _ = shown.send(InForce { entry: entry(), names, masked, summary, confirm_until });
+            let in_force = InForce { entry: entry(), names, masked, summary, confirm_until };
+            let _ = shown.send(Ok(in_force));
         }
         (ConfigOrder::Plan { done, .. }, outcome) => {
             let field = json!({ "field": "respond", "old": "204", "new": null, "weaker": false });
@@ -182,10 +183,10 @@ fn program(order: ConfigOrder, outcome: Result<(), NotApplied>) {
             let _ = done.send(outcome.map(|()| Planned { text: "1 changed\n".to_owned(), json }));
         }
         (ConfigOrder::History(told), Ok(())) => {
-            let _ = told.send(History { entries: vec![entry()], notes: Vec::new() });
+            let _ = told.send(Ok(History { entries: vec![entry()], notes: Vec::new() }));
         }
-        // What is dropped is never told.
-        (ConfigOrder::InForce(_) | ConfigOrder::History(_), Err(_)) => {}
+        (ConfigOrder::InForce(shown), Err(why)) => drop(shown.send(Err(why))),
+        (ConfigOrder::History(told), Err(why)) => drop(told.send(Err(why))),
     }
 }
 
@@ -260,7 +261,10 @@ async fn every_response_is_described_and_every_described_one_is_served() {
                 }
                 all
             }
-            Call::ReadConfig | Call::History => vec![Ok(()), Err(NotApplied::Unavailable)],
+            Call::ReadConfig | Call::History => {
+                let conflict = NotApplied::Conflict("c".to_owned());
+                vec![Ok(()), Err(conflict), Err(NotApplied::Unavailable)]
+            }
             _ => Vec::new(),
         };
         for outcome in outcomes {
