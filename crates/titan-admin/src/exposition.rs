@@ -144,7 +144,7 @@ impl Text {
         let Attempts { digest, applied, refused, last, refused_last, .. } = attempts;
         let info = Family::gauge(
             "titan_config_info",
-            "SHA-256 of the configuration file in force; always 1.",
+            "SHA-256 of the configuration in force, without its secrets; always 1.",
         );
         self.begin(info);
         self.sample(info.name, &[("sha256", digest)], 1);

@@ -70,7 +70,7 @@ pub struct Said {
     pub documents: Arc<[Document]>,
     /// The same, each with stars in place of secrets.
     pub masked: Arc<[Masked]>,
-    /// The SHA-256 of all of it.
+    /// The SHA-256 of all of it, with stars in place of secrets.
     pub sha256: [u8; 32],
 }
 
@@ -115,7 +115,7 @@ pub struct Entry {
     pub outcome: Outcome,
     /// Why, where that is not plain.
     pub why: Option<String>,
-    /// The SHA-256 of its documents, in hexadecimal digits.
+    /// The SHA-256 of its documents with stars in place of secrets, in hexadecimal digits.
     pub sha256: String,
 }
 
@@ -271,19 +271,19 @@ impl History {
     /// failed or was cut short.
     /// Where that was put in force again it counts as the one that it repeats, so that one can go back further.
     pub fn before(&self) -> Option<u64> {
-        let current = self.in_force()?;
-        let mut origin = current;
+        let current = self.kept.iter().rev().find(|kept| kept.entry.in_force)?;
+        let mut origin = &current.entry;
         while let Some(repeated) =
             origin.repeats.and_then(|id| self.entries().find(|entry| entry.id == id))
         {
             origin = repeated;
         }
-        let is_earlier = |entry: &&Entry| {
-            entry.id < origin.id
-                && entry.sha256 != current.sha256
-                && matches!(entry.outcome, Outcome::Applied | Outcome::Confirmed)
+        let is_earlier = |kept: &&Kept| {
+            kept.entry.id < origin.id
+                && kept.differs_from(current)
+                && matches!(kept.entry.outcome, Outcome::Applied | Outcome::Confirmed)
         };
-        self.entries().find(is_earlier).map(|entry| entry.id)
+        self.kept.iter().rev().find(is_earlier).map(|kept| kept.entry.id)
     }
 
     /// What the directory does not have yet, or has otherwise.
@@ -318,6 +318,18 @@ impl History {
 }
 
 impl Kept {
+    /// Whether it says something else. Secrets count where they are known.
+    fn differs_from<'s>(&'s self, other: &'s Kept) -> bool {
+        let differs_in_secrets = || match (&self.content, &other.content) {
+            (Content::Whole(ours), Content::Whole(theirs)) => {
+                let texts = |said: &'s Said| said.documents.iter().map(|it| &it.text);
+                texts(ours).ne(texts(theirs))
+            }
+            (Content::Stored, _) | (_, Content::Stored) => false,
+        };
+        self.entry.sha256 != other.entry.sha256 || differs_in_secrets()
+    }
+
     fn is_unsaved(&self) -> bool {
         matches!(self.content, Content::Whole(_)) && self.saved != Some(self.entry.outcome)
     }

@@ -297,6 +297,35 @@ mod tests {
     }
 
     #[test]
+    fn what_is_public_of_a_configuration_has_no_secrets() {
+        let folder = std::env::temp_dir().join(format!("titan-digests-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("titan.yaml");
+        let read = |text: &str, brought: &str| {
+            std::fs::write(&file, text).unwrap();
+            std::fs::write(folder.join("brought"), brought).unwrap();
+            read_whole(&file).1.map(|parsed| parsed.documents).ok().unwrap()
+        };
+        let plain = "{ listeners: [':80'], routes: { respond: { body: '${file:brought}' } } }\n";
+        let [one, other] = ["1", "2"].map(|brought| read(plain, brought));
+        assert_eq!(
+            one.public_digest,
+            titan_proxy::sha256(plain.as_bytes()),
+            "`sha256sum` prints it"
+        );
+        assert_eq!(one.public_digest, other.public_digest);
+        assert_ne!(one.digest, other.digest);
+        let [one, other] = ["a", "b"].map(|letter| {
+            let key = letter.repeat(64);
+            read(&format!("{{ listeners: [':80'], routes: {{ respond: 204 }}, admin: {{ tokens: {{ ci: '{key}' }} }} }}\n"), "")
+        });
+        assert_eq!(one.public_digest, other.public_digest);
+        assert_eq!(one.public_digest, titan_proxy::sha256(one.masked[0].text.as_bytes()));
+        assert_ne!(one.digest, other.digest);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
     fn what_was_in_force_is_the_same_by_whatever_path_and_from_wherever() {
         let folder = std::env::temp_dir().join(format!("titan-paths-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("conf.d")).unwrap();

@@ -26,8 +26,11 @@ pub(crate) struct Documents {
     pub(crate) texts: Arc<[Document]>,
     /// The same with stars in place of secrets.
     pub(crate) masked: Arc<[Masked]>,
-    /// The SHA-256 of the file. Where there are several, or some value is from elsewhere, that of all of it.
+    /// Differs if anything does that they say, or that variables and files bring. It is told to nobody: from it and the rest,
+    /// a secret that is easy to guess could be guessed.
     pub(crate) digest: [u8; 32],
+    /// The SHA-256 of the file, with stars if it has secrets; of several, that of all of them.
+    pub(crate) public_digest: [u8; 32],
     /// What the configuration comes to, as `titan check` prints it.
     pub(crate) summary: Arc<str>,
     /// What was looked at for them.
@@ -41,6 +44,7 @@ impl Documents {
             texts: Arc::new([]),
             masked: Arc::new([]),
             digest: sha256(text.as_bytes()),
+            public_digest: sha256(text.as_bytes()),
             summary: Arc::default(),
             origins: Origins::default(),
         }
@@ -130,10 +134,12 @@ impl Disk {
     /// Makes a configuration of a text in these surroundings.
     pub(crate) fn parse(&mut self, main: Found) -> Result<Parsed, Failure> {
         let composed = self.compose(main)?;
+        let masked = composed.masked();
         let documents = Documents {
             texts: self.texts.as_slice().into(),
-            masked: composed.masked().into(),
             digest: self.digest(),
+            public_digest: public_digest(&self.texts, &masked),
+            masked: masked.into(),
             summary: composed.config.mask(composed.config.summary()).into(),
             origins: self.origins.clone(),
         };
@@ -165,23 +171,15 @@ impl Disk {
 
     fn digest(&self) -> [u8; 32] {
         let Disk { texts, variables, secrets, .. } = self;
-        if let ([file], true, true) = (&texts[..], variables.is_empty(), secrets.is_empty()) {
-            return sha256(file.text.as_bytes());
-        }
-        // The length in front of each text keeps two lists of texts from being one text.
-        let mut all = Vec::new();
-        let mut take = |text: &str| {
-            all.extend_from_slice(&(text.len() as u64).to_be_bytes());
-            all.extend_from_slice(text.as_bytes());
-        };
-        texts.iter().for_each(|file| take(&file.text));
+        let mut all = Framed::default();
+        texts.iter().for_each(|file| all.add(&file.text));
         for (name, value) in variables {
-            take(name);
-            take(if value.is_some() { "set" } else { "not set" });
-            take(value.as_deref().unwrap_or_default());
+            all.add(name);
+            all.add(if value.is_some() { "set" } else { "not set" });
+            all.add(value.as_deref().unwrap_or_default());
         }
-        secrets.values().for_each(|text| take(text));
-        sha256(&all)
+        secrets.values().for_each(|text| all.add(text));
+        sha256(&all.0)
     }
 
     /// Reads a file whose changes count as changes of the configuration.
@@ -223,6 +221,32 @@ impl Disk {
             Err(_) => file,
         };
         Ok(found.into_iter().map(from_folder).collect())
+    }
+}
+
+/// What `sha256sum` prints for a file without secrets. One with secrets counts as it is shown.
+fn public_digest(texts: &[Document], masked: &[Masked]) -> [u8; 32] {
+    let public = |(file, masked): (&Document, &Masked)| match masked.secrets.is_empty() {
+        true => file.text.clone(),
+        false => masked.text.clone(),
+    };
+    let public: Vec<_> = texts.iter().zip(masked).map(public).collect();
+    if let [file] = &public[..] {
+        return sha256(file.as_bytes());
+    }
+    let mut all = Framed::default();
+    public.iter().for_each(|file| all.add(file));
+    sha256(&all.0)
+}
+
+/// Texts, each with its length in front of it, which keeps two lists of texts from being one text.
+#[derive(Default)]
+struct Framed(Vec<u8>);
+
+impl Framed {
+    fn add(&mut self, text: &str) {
+        self.0.extend_from_slice(&(text.len() as u64).to_be_bytes());
+        self.0.extend_from_slice(text.as_bytes());
     }
 }
 

@@ -459,7 +459,7 @@ impl Reloading {
         in_force: InForce,
     ) {
         let subject = request.wanted.subject();
-        self.reloads.note_applied(subject, in_force.documents.digest, SystemTime::now());
+        self.reloads.note_applied(subject, in_force.documents.public_digest, SystemTime::now());
         self.complaint.clear();
         self.unusable = None;
         let before = std::mem::replace(&mut self.in_force, in_force);

@@ -120,7 +120,7 @@ fn run_after(
         }
         let taken = prepared.taken().to_vec();
         let gateway = prepared.start()?;
-        let reloads = Arc::new(Reloads::new(documents.digest));
+        let reloads = Arc::new(Reloads::new(documents.public_digest));
         let (orders, ordered) = orders::orders();
         let log = Box::new(terminal::audit);
         let interface = Interface::new(&gateway, &reloads, store.as_ref(), &access, (orders, log));

@@ -125,6 +125,17 @@ fn secrets_are_left_out_and_named() {
 }
 
 #[test]
+fn another_secret_is_something_to_go_back_from() {
+    let mut history = History::new(MOST);
+    for (id, text, before) in
+        [(1, "secret: a", None), (2, "secret: b", Some(1)), (3, "secret: b", Some(1))]
+    {
+        assert_eq!(history.note(START, said(text, 1), now()), id);
+        assert_eq!(history.before(), before, "{id}");
+    }
+}
+
+#[test]
 fn only_the_owner_can_read_it() {
     let place = Temporary::new();
     let (mut directory, _) = place.opens();

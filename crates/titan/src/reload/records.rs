@@ -77,8 +77,8 @@ impl Records {
 
     /// Notes what has come into force now.
     pub(super) fn note(&mut self, origin: Origin, in_force: &InForce) {
-        let Documents { texts, masked, digest, .. } = in_force.documents.clone();
-        let said = Said { documents: texts, masked, sha256: digest };
+        let Documents { texts, masked, public_digest, .. } = in_force.documents.clone();
+        let said = Said { documents: texts, masked, sha256: public_digest };
         self.history.note(origin, said, SystemTime::now());
     }
 

@@ -65,7 +65,7 @@ impl Program {
         let file = folder.join("titan.yaml");
         std::fs::write(&file, text).unwrap();
         let Parsed { config, documents } = config_file::read_whole(&file).1.unwrap();
-        let digest = documents.digest;
+        let digest = documents.public_digest;
         let config = Arc::new(config);
         let gateway = Gateway::start(&config, &Files::default(), None).unwrap();
         let access = Access::new(&config, &Files::default()).unwrap();
