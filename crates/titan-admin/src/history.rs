@@ -172,8 +172,10 @@ impl History {
     }
 
     /// Takes in what a directory has. Entries of ours that are not on the disk yet give way where one there has their id:
-    /// another process wrote it, which had the directory until now.
+    /// another process wrote it, which had the directory until now. What is gone from it is written again.
     pub fn take_in(&mut self, found: Found) {
+        let is_there = |id| found.entries.iter().any(|entry| entry.id == id);
+        self.kept.iter_mut().filter(|it| !is_there(it.entry.id)).for_each(|it| it.saved = None);
         let last = found.entries.last().map_or(0, |entry| entry.id);
         if last > self.written {
             self.shift(Move { first: self.written + 1, by: last - self.written });

@@ -15,8 +15,8 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use titan_config::Masked;
 
@@ -35,6 +35,18 @@ pub struct Directory {
 /// descriptor for a moment longer.
 #[derive(Debug)]
 struct Lock(File);
+
+impl Lock {
+    /// Whether it is that of the file at `path`: who has deleted a directory has deleted its lock.
+    fn is_of(&self, path: &Path) -> bool {
+        let Lock(file) = self;
+        match (file.metadata(), fs::metadata(path)) {
+            (Ok(ours), Ok(there)) => (ours.dev(), ours.ino()) == (there.dev(), there.ino()),
+            (_, Err(error)) => error.kind() != ErrorKind::NotFound,
+            (Err(_), Ok(_)) => true,
+        }
+    }
+}
 
 impl Drop for Lock {
     fn drop(&mut self) {
@@ -118,16 +130,19 @@ impl Directory {
         &self.path
     }
 
-    /// Has it for this process alone. What it has is returned where it was not ours before: another process may have
+    /// Has it for this process alone, also where it was deleted.
+    /// What it has is returned where it was not ours before: another process may have
     /// written there.
     pub fn acquire(&mut self, most: usize) -> Result<Option<Found>, DirectoryError> {
-        if self.lock.is_some() {
+        let path = self.path.join(LOCK);
+        if self.lock.as_ref().is_some_and(|lock| lock.is_of(&path)) {
             return Ok(None);
         }
+        self.lock = None;
         self.create().map_err(|error| self.failed(error))?;
         let mut options = OpenOptions::new();
         let lock = options.write(true).create(true).truncate(false).mode(0o600);
-        let lock = lock.open(self.path.join(LOCK)).map_err(|error| self.failed(error))?;
+        let lock = lock.open(path).map_err(|error| self.failed(error))?;
         let lock = match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Lock(lock),
             Err(rustix::io::Errno::WOULDBLOCK) => {
@@ -268,7 +283,7 @@ impl Directory {
     #[cfg(test)]
     fn step(&mut self) -> io::Result<()> {
         match &mut self.crash_in {
-            Some(0) => Err(io::Error::from(io::ErrorKind::StorageFull)),
+            Some(0) => Err(io::Error::from(ErrorKind::StorageFull)),
             Some(steps) => {
                 *steps -= 1;
                 Ok(())

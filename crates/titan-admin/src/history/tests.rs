@@ -192,6 +192,28 @@ fn an_entry_that_was_forgotten_before_it_was_written_gives_its_id_up_too() {
 }
 
 #[test]
+fn a_directory_that_was_deleted_is_made_again_with_what_it_had() {
+    let place = Temporary::new();
+    let (mut directory, _) = place.opens();
+    let mut history = History::new(MOST);
+    note(&mut history, 1);
+    save(&mut history, &mut directory).unwrap();
+    for number in [2, 3] {
+        fs::remove_dir_all(&place.0).unwrap();
+        if number == 3 {
+            fs::create_dir(&place.0).unwrap();
+        }
+        note(&mut history, number);
+        save(&mut history, &mut directory).unwrap();
+        let wanted: Vec<u64> = (1..=number.into()).collect();
+        let there = directory.read(MOST).unwrap().entries.into_iter();
+        assert_eq!(there.map(|entry| entry.id).collect::<Vec<_>>(), wanted);
+        let mut other = Directory::new(place.0.clone());
+        assert!(matches!(other.acquire(MOST), Err(DirectoryError::InUse(_))));
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_told_and_hides_no_other() {
     let place = Temporary::new();
     let (mut directory, _) = place.opens();
