@@ -312,14 +312,29 @@ impl History {
         }
     }
 
-    /// Forgets what is too much: never the one in force, which is the latest.
+    /// The ids of all entries, in order.
+    pub fn ids(&self) -> Vec<u64> {
+        self.kept.iter().map(|kept| kept.entry.id).collect()
+    }
+
+    /// Forgets what is too much: never the one in force, which is the latest. First those that say what the one before says: however
+    /// often a reload or a start changes nothing, it takes away nothing that one may want to go back to.
     fn forget(&mut self) {
-        let excess = self.kept.len().saturating_sub(self.most);
-        self.kept.drain(..excess);
+        while self.kept.len() > self.most {
+            let repeat = self.kept.windows(2).position(|pair| pair[1].repeats(&pair[0]));
+            self.kept.remove(repeat.map_or(0, |before| before + 1));
+        }
     }
 }
 
 impl Kept {
+    /// Whether nothing has changed with it.
+    fn repeats(&self, before: &Kept) -> bool {
+        let is_to_stay =
+            |kept: &Kept| matches!(kept.entry.outcome, Outcome::Applied | Outcome::Confirmed);
+        !self.entry.in_force && is_to_stay(self) && is_to_stay(before) && !self.differs_from(before)
+    }
+
     /// Whether it says something else. Secrets count where they are known.
     fn differs_from<'s>(&'s self, other: &'s Kept) -> bool {
         let differs_in_secrets = || match (&self.content, &other.content) {

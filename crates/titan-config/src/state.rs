@@ -19,7 +19,8 @@ section! {
         /// it cannot be used, or its disk is full, Titan warns, keeps the history in memory and tries again.
         pub directory: Option<PathBuf> =
             optional("`$STATE_DIRECTORY`, which systemd sets; without it the history is in memory only", directory()),
-        /// How many configurations are kept. Each takes as much memory and disk space as its text has bytes.
+        /// How many configurations are kept. Each takes as much memory and disk space as its text has bytes. Those that say the same
+        /// as the one before go first, then the oldest.
         pub history: NonZeroU16 = default("20", whole(1..=MAX_HISTORY)),
     }
 }

@@ -189,9 +189,9 @@ impl Directory {
         self.write(record).map_err(|error| self.failed(error))
     }
 
-    /// Removes all but that many, the oldest first, and what was never completed.
-    pub fn prune(&mut self, most: usize) -> Result<(), DirectoryError> {
-        self.remove(most).map_err(|error| self.failed(error))
+    /// Removes all but that many, those first that are not among `kept`, then the oldest; and what was never completed.
+    pub fn prune(&mut self, most: usize, kept: &[u64]) -> Result<(), DirectoryError> {
+        self.remove(most, kept).map_err(|error| self.failed(error))
     }
 
     fn create(&self) -> io::Result<()> {
@@ -222,9 +222,10 @@ impl Directory {
         sync(&self.path)
     }
 
-    fn remove(&mut self, most: usize) -> io::Result<()> {
-        let ids = self.ids(COMPLETE)?;
+    fn remove(&mut self, most: usize, kept: &[u64]) -> io::Result<()> {
+        let mut ids = self.ids(COMPLETE)?;
         let excess = ids.len().saturating_sub(most);
+        ids.sort_by_key(|id| kept.contains(id));
         let old = ids[..excess].iter().map(|id| self.file(*id, COMPLETE));
         let incomplete = self.ids(INCOMPLETE)?;
         let incomplete = incomplete.iter().map(|id| self.file(*id, INCOMPLETE));

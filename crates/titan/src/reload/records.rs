@@ -151,11 +151,11 @@ impl Records {
     /// Begins to write what is not on the disk, where nothing is done there; after a fault only when it is time.
     pub(super) fn save(&mut self, now: Instant) {
         let (Some(storage), None) = (&self.storage, &self.saving) else { return };
-        let (unsaved, most) = (self.history.unsaved(), self.most);
+        let (unsaved, kept) = (self.history.unsaved(), (self.most, self.history.ids()));
         if unsaved.is_empty() || self.fault.is_some() && now < self.retry {
             return;
         }
-        let saved = storage.begin(move |directory| save(directory, &unsaved, most));
+        let saved = storage.begin(move |directory| save(directory, &unsaved, &kept));
         self.saving = Some(Pending::new((), saved, PATIENCE));
     }
 
@@ -235,9 +235,9 @@ fn open(directory: &mut Directory, most: usize) -> Saved {
 
 /// Writes these entries, and removes what is too much. A directory that was another process's until now is only read: what
 /// it has comes before these.
-fn save(directory: &mut Directory, unsaved: &[Record], most: usize) -> Saved {
+fn save(directory: &mut Directory, unsaved: &[Record], (most, kept): &(usize, Vec<u64>)) -> Saved {
     let mut saved = Saved::done();
-    match directory.acquire(most) {
+    match directory.acquire(*most) {
         Ok(None) => {}
         Ok(found) => return Saved { found, ..saved },
         Err(fault) => return Saved { fault: Some(fault.to_string()), ..saved },
@@ -248,7 +248,7 @@ fn save(directory: &mut Directory, unsaved: &[Record], most: usize) -> Saved {
             Err(fault) => return Saved { fault: Some(fault.to_string()), ..saved },
         }
     }
-    Saved { fault: directory.prune(most).err().map(|fault| fault.to_string()), ..saved }
+    Saved { fault: directory.prune(*most, kept).err().map(|fault| fault.to_string()), ..saved }
 }
 
 /// The first of those that systemd has made for the service.
