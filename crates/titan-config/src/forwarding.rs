@@ -104,7 +104,9 @@ fn warn_of_trust(forwarding: &Forwarding, node: &Node, to: &mut Reading<'_>) {
         let warning = warning.label(format!("`{all}` is every address"));
         to.add(warning.help("list just the networks of the proxies in front of the gateway"));
     }
-    if let Some(entry) = node.entry("trusted_field").filter(|_| proxies.is_empty()) {
+    // The default has none either, and may be written out.
+    let is_idle = proxies.is_empty() && forwarding.trusted_field != TrustedField::XForwardedFor;
+    if let Some(entry) = node.entry("trusted_field").filter(|_| is_idle) {
         let warning = Diagnostic::warning(entry.key_span, "there are no trusted proxies");
         let warning = warning.label("has no effect without `trusted_proxies`");
         to.add(

@@ -7,9 +7,9 @@ use crate::visible::Visible;
 /// A document with stars in place of its secrets, and without what comments say: they may be secrets that were commented out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Masked {
-    /// What is left stands where it stood.
+    /// In place of each secret three stars, which tell nothing of its length.
     pub text: String,
-    /// What the stars stand for.
+    /// What the stars stand for, in the document as it was.
     pub secrets: Vec<SecretPlace>,
 }
 
@@ -25,14 +25,13 @@ pub struct SecretPlace {
 impl Composed {
     /// What its files say, the first one first. What variables bring is in none of them.
     pub fn masked(&self) -> Vec<Masked> {
-        let places: Vec<_> = self.hidden.iter().map(|it| it.span).collect();
-        let (without, nothing) = (self.sources.without(&places), Visible::default());
-        let masked = without.iter().map(|source| {
-            let here = self.hidden.iter().filter(|it| it.span.start.file == source.file);
+        let nothing = Visible::default();
+        let masked = self.sources.iter().map(|source| {
+            let here = || self.hidden.iter().filter(|it| it.span.start.file == source.file);
             let secrets =
-                here.map(|it| SecretPlace { location: it.span.start, path: it.path.clone() });
+                here().map(|it| SecretPlace { location: it.span.start, path: it.path.clone() });
             let visible = self.visible.get(&source.file).unwrap_or(&nothing);
-            let text = source.without_comments(visible).text().to_owned();
+            let text = source.without_comments(visible).replacing(here().map(|it| it.span), "***");
             Masked { text, secrets: secrets.collect() }
         });
         masked.collect()
@@ -50,7 +49,7 @@ mod tests {
             providers: { algorithms: HS256, keys: { secret: forty bytes that nobody but us can guess } }\n";
         let composed = Composed::read(Document::alone("a.yaml", text), &mut Alone).unwrap();
         let [Masked { text: masked, secrets }] = &composed.masked()[..] else { panic!("one file") };
-        let wanted = text.replace("forty bytes that nobody but us can guess", &"*".repeat(40));
+        let wanted = text.replace("forty bytes that nobody but us can guess", "***");
         let wanted = wanted.replace("# here", "#");
         assert_eq!(*masked, wanted);
         let [secret] = &secrets[..] else { panic!("{secrets:?}") };

@@ -178,6 +178,30 @@ impl Source {
         Source::new(self.file, &self.name, self.directory.clone(), &text)
     }
 
+    /// The text with something else in place of these parts; blanks at the end of a part stay.
+    pub(crate) fn replacing(&self, parts: impl Iterator<Item = Span>, with: &str) -> String {
+        let place = |at: Location| {
+            let index = (at.line as usize).saturating_sub(1);
+            let start = self.starts.get(index).copied().unwrap_or(self.text.len());
+            let end = self.starts.get(index + 1).copied().unwrap_or(self.text.len());
+            start + offset(&self.text[start..end], at.column.saturating_sub(1) as usize)
+        };
+        let mut parts: Vec<_> = parts.map(|it| place(it.start)..place(it.end)).collect();
+        parts.sort_unstable_by_key(|part| (part.start, part.end));
+        let (mut text, mut done) = (String::with_capacity(self.text.len()), 0);
+        for Range { start, end } in parts {
+            let end = start + self.text.get(start..end).unwrap_or_default().trim_end().len();
+            // What is within another part is replaced with it.
+            if start >= done && end > start {
+                text.push_str(&self.text[done..start]);
+                text.push_str(with);
+            }
+            done = done.max(end);
+        }
+        text.push_str(&self.text[done..]);
+        text
+    }
+
     /// The same without what comments say.
     pub(crate) fn without_comments(&self, visible: &Visible) -> Source {
         let last = u32::try_from(self.starts.len()).unwrap_or(u32::MAX);

@@ -4,6 +4,7 @@ mod changes;
 mod description;
 
 use super::*;
+use crate::hex::hex;
 use crate::history::{self, Author, Entry, Source};
 use crate::orders::{self, Applied, Change, ConfigOrder, Findings, NotApplied, Order};
 use serde_json::{Value, json};
@@ -11,6 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Mutex;
 use titan_config::Config;
 use titan_proxy::Files;
+use titan_proxy::sha256;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
