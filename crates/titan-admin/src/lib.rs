@@ -7,6 +7,7 @@
 //! | who calls, and whether they may | `access` | [`Access`] |
 //! | a line for each call that changes something | `audit` | `Audit::note` |
 //! | the configuration in force, and other ones | `configuration` | `configuration::put` |
+//! | which gateway a call is meant for | `identity` | [`Identity::of`] |
 //! | another process that takes over | `upgrades` | `upgrades::upgrade` |
 //! | revoked tokens, in a file and for all workers | `revocations` | [`RevocationStore::open`] |
 //! | which configuration is in force, and how that went | `reloads` | [`Reloads::note_applied`] |
@@ -31,6 +32,8 @@ pub mod http;
 
 mod revocations;
 
+mod identity;
+
 mod calls;
 
 mod access;
@@ -45,6 +48,7 @@ mod pages;
 
 pub use access::{Access, PreparedAccess};
 pub use audit::AuditLog;
+pub use identity::Identity;
 pub use reloads::{Attempts, Cause, Reloads, Subject};
 pub use revocations::{RevocationStore, RevocationStoreError};
 
@@ -73,15 +77,16 @@ pub struct Interface(Arc<Pages>);
 
 impl Interface {
     /// That of `gateway`. `reloads` tells it of configurations; in `store`, while there is one, it notes the tokens that are revoked; `log`
-    /// gets a line for each call that changes something.
+    /// gets a line for each call that changes something. Calls that are meant for a gateway with another `identity` are refused.
     pub fn new(
         gateway: &Gateway,
         reloads: &Arc<Reloads>,
         store: Option<&Arc<RevocationStore>>,
         access: &Access,
         (orders, log): (Orders, AuditLog),
+        identity: Option<Identity>,
     ) -> Interface {
-        let audit = (orders, Audit::new(log));
+        let audit = (orders, Audit::new(log), identity);
         Interface(Arc::new(Pages::new(gateway, reloads, store, access, audit)))
     }
 

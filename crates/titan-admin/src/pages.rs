@@ -7,6 +7,7 @@ use crate::configuration;
 use crate::exposition;
 use crate::history::Author;
 use crate::http::{Handler, Peer, Request, Response, Tls};
+use crate::identity::Identity;
 use crate::orders::Orders;
 use crate::reloads::Reloads;
 use crate::revocations::{self, RevocationStore};
@@ -27,6 +28,8 @@ pub(crate) struct Pages {
     access: Access,
     orders: Orders,
     audit: Audit,
+    /// What calls name that are meant for it.
+    identity: Option<Identity>,
     /// For connections that wait for the response to a wrong token.
     penalties: Semaphore,
     started: SystemTime,
@@ -96,7 +99,7 @@ impl Pages {
         reloads: &Arc<Reloads>,
         store: Option<&Arc<RevocationStore>>,
         access: &Access,
-        (orders, audit): (Orders, Audit),
+        (orders, audit, identity): (Orders, Audit, Option<Identity>),
     ) -> Pages {
         Pages {
             metrics: gateway.metrics(),
@@ -106,6 +109,7 @@ impl Pages {
             access: access.clone(),
             orders,
             audit,
+            identity,
             penalties: Semaphore::new(PENALTIES),
             started: SystemTime::now(),
         }
@@ -117,6 +121,11 @@ impl Pages {
     }
 
     async fn respond(&self, call: Call, request: Request, author: Option<Author>) -> Response {
+        let named = request.head.fields.named(Identity::FIELD.as_bytes()).next();
+        let refusal = named.and_then(|named| Identity::refusal(self.identity.as_ref(), named));
+        if let Some(why) = refusal.filter(|_| author.is_some()) {
+            return Response::problem(Status::CONFLICT, &why);
+        }
         match (call, author) {
             (Call::Index, _) => Response::new(Status::OK, TEXT, INDEX),
             (Call::Health, _) => Response::new(Status::OK, TEXT, "ok\n"),

@@ -98,6 +98,13 @@ impl Reloads {
         attempts.refused_last = before.or(Some(subject));
     }
 
+    /// Notes that something was refused without a look at it.
+    pub fn note_declined(&self, now: SystemTime) {
+        let mut attempts = self.lock();
+        attempts.refused += 1;
+        attempts.last = Some(now);
+    }
+
     /// Notes that the configuration on trial was taken back.
     pub fn note_taken_back(&self, cause: Cause) {
         let mut attempts = self.lock();

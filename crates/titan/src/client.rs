@@ -10,6 +10,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use titan_admin::Identity;
 use titan_config::{AdminSocket, ListenAddress};
 
 /// The way to a gateway.
@@ -19,6 +20,8 @@ pub(crate) struct Client {
     paths: Vec<PathBuf>,
     /// How long the gateway may take for a call.
     deadline: Duration,
+    /// What names the file of the gateway that is meant, where the command line does.
+    identity: Option<String>,
 }
 
 /// What is sent beside the target.
@@ -54,7 +57,9 @@ impl Client {
             (None, Some(file)) => paths_in(file)?,
             (None, None) => Surroundings::of_process().for_commands(),
         };
-        Ok(Client { paths, deadline: DEADLINE })
+        // Whoever names the file means the gateway that has it, and not another one that is where that would be.
+        let identity = config.as_deref().and_then(Identity::name);
+        Ok(Client { paths, deadline: DEADLINE, identity })
     }
 
     /// The same for a call that may take that long.
@@ -70,10 +75,25 @@ impl Client {
         body: Option<Body<'_>>,
     ) -> Result<Reply, Failure> {
         let (stream, path) = self.connect()?;
-        exchange(stream, &request(method, target, body), self.deadline).map_err(|error| {
+        exchange(stream, &self.request(method, target, body), self.deadline).map_err(|error| {
             let path = path.display();
             Failure::Runtime(format!("the gateway at {path} did not respond: {error}"))
         })
+    }
+
+    fn request(&self, method: &str, target: &str, body: Option<Body<'_>>) -> Vec<u8> {
+        let mut text =
+            format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+        if let Some(named) = &self.identity {
+            text.push_str(&format!("{}: {named}\r\n", Identity::FIELD));
+        }
+        let Some(Body { media_type, bytes }) = body else {
+            text.push_str("Content-Length: 0\r\n\r\n");
+            return text.into_bytes();
+        };
+        let length = bytes.len();
+        text.push_str(&format!("Content-Type: {media_type}\r\nContent-Length: {length}\r\n\r\n"));
+        [text.as_bytes(), bytes].concat()
     }
 
     fn connect(&self) -> Result<(UnixStream, &Path), Failure> {
@@ -129,18 +149,6 @@ fn paths_in(file: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 /// What does without a socket.
 const SIGNALS: &str = "use `kill -HUP` to reload, and `kill -USR2` to upgrade";
-
-fn request(method: &str, target: &str, body: Option<Body<'_>>) -> Vec<u8> {
-    let mut text =
-        format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
-    let Some(Body { media_type, bytes }) = body else {
-        text.push_str("Content-Length: 0\r\n\r\n");
-        return text.into_bytes();
-    };
-    let length = bytes.len();
-    text.push_str(&format!("Content-Type: {media_type}\r\nContent-Length: {length}\r\n\r\n"));
-    [text.as_bytes(), bytes].concat()
-}
 
 /// Sends a request, and receives the reply to it.
 fn exchange(mut stream: UnixStream, request: &[u8], within: Duration) -> io::Result<Reply> {
@@ -224,8 +232,10 @@ mod tests {
             request.truncate(count);
             request
         });
+        let client = Client { paths: Vec::new(), deadline: DEADLINE, identity: None };
         let body = Body { media_type: "application/yaml", bytes: b"a: 1" };
-        let reply = exchange(ours, &request("PUT", "/config?confirm=5m", Some(body)), DEADLINE);
+        let reply =
+            exchange(ours, &client.request("PUT", "/config?confirm=5m", Some(body)), DEADLINE);
         (reply, gateway.join().unwrap())
     }
 

@@ -38,7 +38,7 @@ use crate::failure::Failure;
 use crate::regular_file::FileState;
 use crate::terminal;
 use attempts::{Attempts, Former, Made, Refused, Wanted};
-use figures::{Baseline, Recent, Samples};
+use figures::{Baseline, Moment, Recent, Samples};
 use pending::Pending;
 use planning::Planning;
 use request::{Outcome, Request};
@@ -153,7 +153,9 @@ impl Reloading {
 
     /// Looks whether files have changed, and judges what is on trial.
     pub(crate) fn look(&mut self) {
-        self.samples.look(&self.status, Instant::now());
+        if self.trial.is_none() {
+            self.samples.look(&self.status, Instant::now());
+        }
         self.go_on();
         if self.looking.is_none() && !self.is_under_way() {
             self.begin_look();
@@ -469,9 +471,11 @@ impl Reloading {
         if let Wanted::Before(before) = &request.wanted {
             self.records.settle(history::Outcome::TakenBack, Some(&before.why));
             self.reloads.note_taken_back(before.cause);
+            self.samples.leave_out(&before.former.since, &self.status);
         }
         let (id, entry) = (self.records.in_force().id, self.records.refer_to_in_force());
-        let before = Former { in_force: before, entry, _held: held };
+        let since = Moment::now(&self.status);
+        let before = Former { in_force: before, entry, _held: held, since };
         messages::in_force(&self.name_of(&request), &request, &self.in_force.config, id);
         self.records.note(request.origin(self.records.history()), &self.in_force);
         self.records.hurry();
@@ -531,7 +535,8 @@ impl Reloading {
         if request.author == Some(Author::Watch) {
             self.watched.iter_mut().for_each(|watched| watched.again_at(Instant::now()));
         }
-        self.reloads.note_refused(request.wanted.subject(), SystemTime::now());
+        // Nothing is wrong with it.
+        self.reloads.note_declined(SystemTime::now());
         terminal::complain(&format!("error: {why}\n"));
         request.refuse(NotApplied::Conflict(why));
     }

@@ -21,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use titan_admin::http::Server;
 use titan_admin::orders::{self, Order};
-use titan_admin::{Access, Interface, Reloads, RevocationStore};
+use titan_admin::{Access, Identity, Interface, Reloads, RevocationStore};
 use titan_config::Config;
 use titan_proxy::{Files, Gateway, InheritedListener, PreparedGateway};
 use tokio::runtime::Builder;
@@ -123,7 +123,10 @@ fn run_after(
         let reloads = Arc::new(Reloads::new(documents.public_digest));
         let (orders, ordered) = orders::orders();
         let log = Box::new(terminal::audit);
-        let interface = Interface::new(&gateway, &reloads, store.as_ref(), &access, (orders, log));
+        let identity = file.and_then(Identity::of);
+        let store_of = store.as_ref();
+        let interface =
+            Interface::new(&gateway, &reloads, store_of, &access, (orders, log), identity);
         let admin = admin.serve(&interface)?;
         let greeting = Greeting {
             config: &config,

@@ -9,6 +9,7 @@ use crate::history::{self, Author, Entry, Source};
 use crate::orders::{self, Applied, Change, ConfigOrder, Findings, NotApplied, Order};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Mutex;
 use titan_config::Config;
 use titan_proxy::Files;
@@ -58,6 +59,9 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
+/// What the gateway was started with.
+const FILE: &str = "/etc/titan.yaml";
+
 impl Desk {
     fn new() -> Desk {
         Desk::with_store(None)
@@ -79,8 +83,14 @@ impl Desk {
         let noted = Arc::clone(&lines);
         let audit = Audit::new(Box::new(move |line| noted.lock().unwrap().push(line.to_owned())));
         let reloads = Arc::new(Reloads::new([0; 32]));
-        let pages =
-            Arc::new(Pages::new(&gateway, &reloads, store.as_ref(), &access, (orders, audit)));
+        let identity = Identity::of(Path::new(FILE));
+        let pages = Arc::new(Pages::new(
+            &gateway,
+            &reloads,
+            store.as_ref(),
+            &access,
+            (orders, audit, identity),
+        ));
         Desk { gateway, _store: store, pages, ordered: tokio::sync::Mutex::new(ordered), lines }
     }
 

@@ -1,5 +1,6 @@
 //! One attempt to put a configuration in force, on a thread of its own.
 
+use super::figures::Moment;
 use super::storage::Storage;
 use crate::config_file;
 use crate::documents::{Documents, Origins, Parsed};
@@ -38,6 +39,8 @@ pub(super) struct Former {
     /// So that it comes back as it was: with the counts of its limits and the keys of its tokens, whether their servers can be reached
     /// by then or not.
     pub(super) _held: Option<Held>,
+    /// When the trial began.
+    pub(super) since: Moment,
 }
 
 /// What was in force before a trial, and why it comes back.

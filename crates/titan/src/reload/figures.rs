@@ -102,6 +102,17 @@ const SHORT: u64 = 10_000;
 /// The class of the statuses from 500 on.
 const SERVER_ERROR: usize = 5;
 
+/// What was counted before a configuration came into force on trial, and when that was.
+#[derive(Clone)]
+pub(super) struct Moment(Sample, Instant);
+
+impl Moment {
+    /// This one.
+    pub(super) fn now(status: &Status) -> Moment {
+        Moment(Sample::take(status), Instant::now())
+    }
+}
+
 impl Samples {
     /// From the start on.
     pub(super) fn new(now: Instant) -> Samples {
@@ -112,6 +123,16 @@ impl Samples {
     pub(super) fn look(&mut self, status: &Status, now: Instant) {
         if now.duration_since(self.newer.1) >= PERIOD {
             self.older = std::mem::replace(&mut self.newer, (Sample::take(status), now));
+        }
+    }
+
+    /// Leaves out what was counted since that moment: it was under a configuration that was taken back, and the next trial is not to be
+    /// compared with that.
+    pub(super) fn leave_out(&mut self, Moment(then, at): &Moment, status: &Status) {
+        let (counted, time) = (Sample::take(status).since(then), at.elapsed());
+        for (sample, taken) in [&mut self.older, &mut self.newer] {
+            sample.add(&counted);
+            *taken += time;
         }
     }
 
@@ -223,6 +244,13 @@ impl Sample {
             (route.clone(), now.since(&before))
         };
         Sample(self.0.iter().map(since).collect())
+    }
+
+    fn add(&mut self, other: &Sample) {
+        for (route, counted) in &other.0 {
+            let tally = self.0.entry(route.clone()).or_default();
+            *tally = tally.plus(counted);
+        }
     }
 
     fn sum(&self) -> Tally {

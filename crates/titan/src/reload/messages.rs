@@ -115,7 +115,7 @@ pub(super) fn notes(in_force: &InForce, trial: Option<&Trial>) -> Vec<String> {
     let InForce { file, is_in_file, .. } = in_force;
     if !is_in_file && !config_file::is_standard_input(file) {
         let file = file.display();
-        notes.push(format!("{file} has not changed: a reload or a restart reads it again"));
+        notes.push(format!("{file} says something else: a reload or a restart takes that, unless the change is put there"));
     }
     if let Some(until) = trial.and_then(Trial::confirm_until).map(rfc3339) {
         notes.push(format!("it is taken back at {until} unless `titan confirm` comes before"));

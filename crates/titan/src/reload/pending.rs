@@ -24,9 +24,6 @@ enum Patience {
     Lost,
 }
 
-/// How far threads that read and build stand behind the workers.
-const NICE: i32 = 10;
-
 impl<A, T: Send + 'static> Pending<A, T> {
     /// What was begun just now, and takes too long after that time.
     pub(super) fn new(
@@ -44,10 +41,7 @@ impl<A, T: Send + 'static> Pending<A, T> {
         patience: Duration,
     ) -> Result<Pending<A, T>, (A, io::Error)> {
         let (done, outcome) = oneshot::channel();
-        let job = move || {
-            stand_back();
-            drop(done.send(job()));
-        };
+        let job = move || drop(done.send(job()));
         match thread::Builder::new().name("reload".to_owned()).spawn(job) {
             Ok(_) => Ok(Pending::new(about, outcome, patience)),
             Err(error) => Err((about, error)),
@@ -75,12 +69,6 @@ impl<A, T: Send + 'static> Pending<A, T> {
     pub(super) fn is_late(&self) -> bool {
         matches!(self.patience, Patience::Lost)
     }
-}
-
-/// Has this thread stand behind the workers: without a core to spare it takes a tenth of one from them, not half. That may be
-/// forbidden, and works without.
-pub(super) fn stand_back() {
-    let _ = rustix::process::nice(NICE);
 }
 
 /// Waits for what is under way, for ever where nothing is. No outcome means that its thread has panicked, or never began.

@@ -245,7 +245,7 @@ fn documents_are_applied_and_rolled_back() {
     assert_eq!(applied.entry.author, Some(PEER));
     let [note] = &applied.notes[..] else { panic!("{:?}", applied.notes) };
     assert!(
-        note.ends_with("titan.yaml has not changed: a reload or a restart reads it again"),
+        note.ends_with("titan.yaml says something else: a reload or a restart takes that, unless the change is put there"),
         "{note}"
     );
     let back = program.change(Change::Rollback(None)).unwrap();

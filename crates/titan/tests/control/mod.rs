@@ -180,7 +180,7 @@ fn what_is_applied_can_be_confirmed_and_rolled_back() {
     assert!(out.starts_with("configuration 2 is in force (sha256 "), "{out}");
     let file = titan.file.display();
     assert!(
-        err.contains(&format!("{file} has not changed: a reload or a restart reads it")),
+        err.contains(&format!("{file} says something else: a reload or a restart takes that")),
         "{err}"
     );
     assert!(err.contains("unless `titan confirm` comes before"), "{err}");

@@ -194,3 +194,25 @@ async fn bodies_and_parameters_that_are_none_never_reach_the_program() {
     assert_eq!(desk.responds(&ask).await.head.status.code(), 413);
     assert!(desk.ordered.lock().await.try_recv().is_err());
 }
+
+#[tokio::test]
+async fn a_call_for_another_gateway_is_refused() {
+    let desk = Desk::new();
+    let [own, other] =
+        [FILE, "/etc/other.yaml"].map(|file| Identity::name(Path::new(file)).unwrap());
+    let call = async |method, target, name: &str| {
+        let fields = [(Identity::FIELD, name)];
+        desk.responds(&Ask { method, target, fields: &fields, ..Ask::default() }).await
+    };
+    for (method, target) in [(Method::POST, "/reload"), (Method::GET, "/history")] {
+        let refused = call(method, target, &other).await;
+        assert_eq!(refused.head.status, Status::CONFLICT, "{target}");
+        let told = String::from_utf8(refused.body).unwrap();
+        assert!(told.contains("started with another file, /etc/titan.yaml"), "{told}");
+    }
+    assert_eq!(desk.lines(), ["uid 0 (pid 7): POST /reload: refused (409)"]);
+    let (served, _) = tokio::join!(call(Method::GET, "/history", &own), async {
+        drop(desk.ordered.lock().await.recv().await);
+    });
+    assert_ne!(served.head.status, Status::CONFLICT);
+}

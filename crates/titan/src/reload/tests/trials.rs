@@ -101,3 +101,19 @@ fn a_guard_sees_requests_that_get_no_response() {
     let why = history.entries[1].why.clone().unwrap();
     assert!(why.starts_with("route `r`: 150 requests have waited for more than 1s"), "{why}");
 }
+
+#[test]
+fn a_trial_that_was_taken_back_is_no_standard_for_the_next() {
+    let mut program = Program::starts(&with_status(200));
+    program.gets(200, 6);
+    let guard = Guard { window: Duration::from_secs(600), factor: 2.0 };
+    let safeguards = Safeguards { confirm: None, guard: Some(guard) };
+    for round in 0..4 {
+        program.change(apply(&with_status(503), safeguards)).unwrap();
+        program.gets(503, 3);
+        let history = program.until(|entry| entry.source == Source::TakenBack);
+        let why = history.entries[1].why.as_deref();
+        let wanted = "route `r`: 5xx 100.0 % of 150 requests, before 0.0 % of 300 requests";
+        assert_eq!(why, Some(wanted), "round {round}");
+    }
+}
