@@ -14,7 +14,7 @@ use crate::process;
 use crate::wait::{TIMEOUT, pause, until};
 use aws_lc_rs::digest::{SHA256, digest};
 use clients::{Doors, Progress, number_of};
-use configurations::{Configuration, PERIOD, Site};
+use configurations::{Configuration, PERIOD, Site, public};
 use loads::{Wrk, h2load};
 use origin::Origins;
 use std::env;
@@ -154,7 +154,7 @@ impl<'s> Driver<'s> {
 
     fn put_in_force(&mut self, next: Configuration) {
         let text = next.text(self.site);
-        let line = format!("titan_config_info{{sha256=\"{}\"}} 1\n", sha256(&text));
+        let line = format!("titan_config_info{{sha256=\"{}\"}} 1\n", sha256(&public(&text)));
         self.progress.tell(next);
         let begin = Instant::now();
         self.gateway.reload(&text);

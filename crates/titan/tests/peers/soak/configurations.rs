@@ -11,6 +11,11 @@ pub(super) const PERIOD: usize = 4;
 /// The hash of `secret`, quickly checked.
 const SECRET: &str = "$2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW";
 
+/// What may be known of a configuration: what its digest is of.
+pub(super) fn public(text: &str) -> String {
+    text.replace(SECRET, "***")
+}
+
 /// What all of them have in common: addresses and certificates.
 pub(super) struct Site {
     pub(super) clear: SocketAddr,
