@@ -80,7 +80,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 func newServer(o options) (*shockwave.Server, error) {
 	s := &shockwave.Server{
-		Handler: newService(o.name).handle,
+		Handler: newService(o.name, o.workers).handle,
 		Limits: shockwave.Limits{
 			// What gateways let through is theirs to decide, and /headers responds with more than is usual.
 			Head:           64 << 10,
@@ -107,7 +107,10 @@ func listen(o options) (net.Listener, error) {
 	return net.Listen("tcp", cmp.Or(o.listen, anyPort))
 }
 
-type options struct{ listen, unix, name, cert, key string }
+type options struct {
+	listen, unix, name, cert, key string
+	workers                       int
+}
 
 // errUsage means that the arguments are wrong, and that the user has been told why.
 var errUsage = errors.New("wrong arguments")
@@ -121,6 +124,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.name, "name", "", "`name` of this instance, in the field Echo-Name of every response")
 	flags.StringVar(&o.cert, "tls-cert", "", "`file` with the certificate chain; with it the port speaks TLS, HTTP/1.1 and HTTP/2")
 	flags.StringVar(&o.key, "tls-key", "", "`file` with the certificate's private key")
+	flags.IntVar(&o.workers, "workers", 1, "how many requests for /work are worked on at a time")
 	flags.Usage = func() {
 		fmt.Fprint(stderr, "Usage: echo [flags]\n\nFlags:\n")
 		flags.PrintDefaults()
@@ -133,6 +137,9 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 		return o, errUsage
 	case flags.NArg() > 0:
 		fmt.Fprintf(stderr, "echo: unexpected argument %q\n", flags.Arg(0))
+		return o, errUsage
+	case o.workers < 1:
+		fmt.Fprintln(stderr, "echo: -workers has to be at least 1")
 		return o, errUsage
 	case (o.cert == "") != (o.key == ""):
 		fmt.Fprintln(stderr, "echo: -tls-cert and -tls-key belong together")

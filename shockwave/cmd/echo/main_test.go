@@ -19,7 +19,9 @@ import (
 	"net/textproto"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -190,7 +192,7 @@ func TestResponses(t *testing.T) {
 func TestWrongNumbers(t *testing.T) {
 	r := start(t)
 	for _, path := range []string{"/bytes", "/bytes/", "/bytes/x", "/bytes/-1", "/bytes/1073741825", "/bytes/99999999999999999999",
-		"/delay/60001", "/chunked/1", "/chunked/1/x", "/chunked/100001/1", "/chunked/1/1048577", "/sse/x", "/sse/1?interval=x",
+		"/delay/60001", "/work/60001", "/chunked/1", "/chunked/1/x", "/chunked/100001/1", "/chunked/1/1048577", "/sse/x", "/sse/1?interval=x",
 		"/status/199", "/status/600", "/headers/1001/1", "/headers/1000/2000", "/abort/x"} {
 		if response, body := r.fetch(t, "GET", path, nil); response.StatusCode != 400 {
 			t.Error(path, response.Status, body)
@@ -204,6 +206,28 @@ func TestDelay(t *testing.T) {
 	got := r.echo(t, "GET", "/delay/30", nil)
 	if took := time.Since(began); took < 30*time.Millisecond || got.Path != "/delay/30" {
 		t.Error(took, got)
+	}
+}
+
+// No more work is done at a time than -workers allows.
+func TestWork(t *testing.T) {
+	const work, requests, workers = 30 * time.Millisecond, 4, 2
+	r := start(t, "-workers", strconv.Itoa(workers))
+	began := time.Now()
+	var all sync.WaitGroup
+	for range requests {
+		all.Go(func() {
+			response, err := http.Get("http://" + r.address + "/work/30")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = response.Body.Close()
+		})
+	}
+	all.Wait()
+	if took := time.Since(began); took < requests/workers*work {
+		t.Error(took)
 	}
 }
 
@@ -466,6 +490,7 @@ func TestArguments(t *testing.T) {
 		{"-none", errUsage, "not defined: -none"},
 		{"extra", errUsage, `unexpected argument "extra"`},
 		{"-tls-cert x", errUsage, "belong together"},
+		{"-workers 0", errUsage, "at least 1"},
 		{"-listen 127.0.0.1:0 -unix x", errUsage, "exclude each other"},
 	} {
 		var said bytes.Buffer

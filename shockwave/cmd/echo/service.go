@@ -38,6 +38,8 @@ Paths, for every method:
                     413 for a body over 1 MiB
   /bytes/N          N bytes (at most 1 GiB) with Content-Length: 0123456789abcdef, again and again
   /delay/MS         what / says, MS milliseconds (at most 60000) later
+  /work/MS          the same of no more than -workers requests at a time: others wait for their turn, and have it even if
+                    their client has gone meanwhile
   /chunked/N/SIZE   N chunks (at most 100000) of SIZE bytes (at most 1 MiB), each sent at once
   /sse/N            N server-sent events (at most 100000); ?interval=MS pauses before each but the first
   /status/CODE      this status, 200 to 599
@@ -61,14 +63,19 @@ type service struct {
 	name     string
 	requests atomic.Int64
 	down     atomic.Bool
+	// turns has room for as many requests as are worked on at a time.
+	turns chan struct{}
 }
 
-func newService(name string) *service { return &service{name: name} }
+func newService(name string, workers int) *service {
+	return &service{name: name, turns: make(chan struct{}, workers)}
+}
 
 // routes has a response for the first part of a path; rest is what follows it.
 var routes = map[string]func(s *service, c *shockwave.Ctx, rest []byte) error{
 	"bytes":    (*service).bytes,
 	"delay":    (*service).delay,
+	"work":     (*service).work,
 	"chunked":  (*service).chunked,
 	"sse":      (*service).events,
 	"status":   (*service).status,
@@ -202,6 +209,18 @@ func (s *service) delay(c *shockwave.Ctx, rest []byte) error {
 	if err := pause(c, ms); err != nil {
 		return err
 	}
+	return s.echo(c, nil)
+}
+
+// work is as blind to clients that hang up as a computation is.
+func (s *service) work(c *shockwave.Ctx, rest []byte) error {
+	ms, ok := number(rest, maxDelay)
+	if !ok {
+		return errNumber
+	}
+	s.turns <- struct{}{}
+	time.Sleep(time.Duration(ms) * time.Millisecond)
+	<-s.turns
 	return s.echo(c, nil)
 }
 
