@@ -1,15 +1,21 @@
 //! The metrics as text: the Prometheus exposition format, version 0.0.4.
 
+mod pressure;
 #[cfg(test)]
 mod tests;
+
+mod breakers;
+mod mirrors;
+
+mod upstreams;
 
 use crate::reloads::{Attempts, Cause};
 use std::fmt::{Display, Write};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use titan_proxy::{
-    Cells, Counted, Counter, EndpointStatus, Histogram, KeySetStatus, Metrics, PolicyFigure,
-    PolicyMetric, RouteCells, Status, UpstreamCells,
+    Cells, Condition, Counted, Counter, EndpointStatus, Histogram, KeySetStatus, Metrics,
+    PolicyFigure, PolicyMetric, RouteCells, Status,
 };
 
 /// The media type of the format.
@@ -50,22 +56,18 @@ const OPEN: [(Family, usize, usize); 3] = [
     (Family::gauge("titan_tunnels_open", "Open tunnels."), 10, 11),
 ];
 
-const OF_UPSTREAM: [Family; 5] = [
-    Family::counter(
-        "titan_upstream_attempts_total",
-        "Attempts to send a request, including retries.",
-    ),
-    Family::counter("titan_upstream_retries_total", "Retries after a failed attempt."),
-    Family::counter("titan_upstream_connects_total", "Connections opened."),
-    Family::counter("titan_upstream_reuses_total", "Attempts that reused an open connection."),
-    Family::counter("titan_upstream_failures_total", "Failed attempts."),
-];
-
-const OF_ENDPOINT: [Family; 4] = [
+const OF_ENDPOINT: [Family; 8] = [
     Family::gauge("titan_endpoint_requests_active", "Requests in progress."),
     Family::gauge("titan_endpoint_connections_open", "Open connections, including idle ones."),
     Family::gauge("titan_endpoint_connections_idle", "Idle connections."),
     Family::gauge("titan_endpoint_requests_waiting", "Requests waiting for a connection."),
+    Family::gauge(
+        "titan_endpoint_healthy",
+        "Whether it gets requests: it is neither unhealthy by its probes, nor ejected, nor drained by an operator.",
+    ),
+    Family::counter("titan_endpoint_ejections_total", "Ejections."),
+    Family::counter("titan_endpoint_probes_total", "Probes."),
+    Family::counter("titan_endpoint_probes_failed_total", "Probes that failed."),
 ];
 
 /// In the order of the figures in [`Text::key_sets`].
@@ -121,8 +123,11 @@ pub(crate) fn write(
     text.key_sets(&status.key_sets());
     text.revocations(revoked);
     text.upstreams(&status.upstreams());
+    text.concurrency(&status.concurrency());
+    text.mirrors(&status.mirrors());
     text.policies(&metrics.policies());
     text.endpoints(&status.endpoints());
+    text.breakers(&status.upstreams_now());
     text.0
 }
 
@@ -226,6 +231,7 @@ impl Text {
                 self.sample(family.name, &[("worker", &worker.to_string())], count);
             }
         }
+        self.pressure(metrics);
         let busy = Family::counter(
             "titan_worker_busy_seconds_total",
             "CPU time of the worker; a worker that gains a second each second is saturated.",
@@ -317,16 +323,6 @@ impl Text {
         }
     }
 
-    fn upstreams(&mut self, upstreams: &[Arc<Counted<UpstreamCells>>]) {
-        for (figure, family) in OF_UPSTREAM.into_iter().enumerate() {
-            self.begin(family);
-            for upstream in upstreams {
-                let count = upstream.sum(|cells| of_upstream(cells)[figure]);
-                self.sample(family.name, &[("upstream", upstream.name())], count);
-            }
-        }
-    }
-
     /// What policies count, by their names.
     fn policies(&mut self, metrics: &[PolicyMetric]) {
         for PolicyMetric { name, help, label, figures } in metrics {
@@ -343,9 +339,9 @@ impl Text {
         for (figure, family) in OF_ENDPOINT.into_iter().enumerate() {
             self.begin(family);
             for status in endpoints {
-                let EndpointStatus { upstream, address, active, open, idle, waiting } = status;
-                let labels = [("upstream", upstream.as_str()), ("endpoint", address.as_str())];
-                self.sample(family.name, &labels, [active, open, idle, waiting][figure]);
+                let labels =
+                    [("upstream", status.upstream.as_str()), ("endpoint", status.address.as_str())];
+                self.sample(family.name, &labels, of_endpoint(status)[figure]);
             }
         }
     }
@@ -436,6 +432,12 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         busy_micros: _,
         // For the service manager.
         ticks: _,
+        // These have families of their own.
+        lag_micros: _,
+        lag_level: _,
+        pressure_closed: _,
+        pressure_shed: _,
+        pressure_pauses: _,
         failures: _,
     } = cells;
     // Closed first: a connection that comes and goes meanwhile must not make more closed than accepted.
@@ -462,10 +464,12 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
     ]
 }
 
-/// In the order of [`OF_UPSTREAM`].
-fn of_upstream(cells: &UpstreamCells) -> [u64; OF_UPSTREAM.len()] {
-    let UpstreamCells { attempts, retries, connects, reuses, failures } = cells;
-    [attempts, retries, connects, reuses, failures].map(Counter::get)
+/// In the order of [`OF_ENDPOINT`].
+fn of_endpoint(status: &EndpointStatus) -> [u64; 8] {
+    let EndpointStatus { active, open, idle, waiting, condition, story, .. } = status;
+    let [active, open, idle, waiting] = [active, open, idle, waiting].map(|it| u64::from(*it));
+    let is_healthy = u64::from(*condition == Condition::Healthy);
+    [active, open, idle, waiting, is_healthy, story.ejections, story.probes, story.probes_failed]
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a microsecond in 285 years does not matter")]

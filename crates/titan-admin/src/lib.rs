@@ -8,6 +8,8 @@
 //! | a line for each call that changes something | `audit` | `Audit::note` |
 //! | the configuration in force, and other ones | `configuration` | `configuration::put` |
 //! | which gateway a call is meant for | `identity` | [`Identity::of`] |
+//! | how upstreams are doing, and orders about endpoints | `upstreams` | `upstreams::list` |
+//! | copies of requests, and where the responses to them differ | `mirrors` | `mirrors::list` |
 //! | another process that takes over | `upgrades` | `upgrades::upgrade` |
 //! | revoked tokens, in a file and for all workers | `revocations` | [`RevocationStore::open`] |
 //! | which configuration is in force, and how that went | `reloads` | [`Reloads::note_applied`] |
@@ -43,6 +45,10 @@ mod audit;
 mod configuration;
 
 mod upgrades;
+
+mod upstreams;
+
+mod mirrors;
 
 mod pages;
 

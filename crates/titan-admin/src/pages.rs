@@ -8,20 +8,23 @@ use crate::exposition;
 use crate::history::Author;
 use crate::http::{Handler, Peer, Request, Response, Tls};
 use crate::identity::Identity;
+use crate::mirrors;
 use crate::orders::Orders;
 use crate::reloads::Reloads;
 use crate::revocations::{self, RevocationStore};
 use crate::upgrades;
+use crate::upstreams;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 use titan_http::{FieldName, Method, RequestHead, Status};
-use titan_proxy::{Gateway, Metrics};
+use titan_proxy::{Gateway, Metrics, Monitored};
 use tokio::sync::Semaphore;
 
 /// Everything that calls show and change.
 pub(crate) struct Pages {
     metrics: Arc<Metrics>,
     status: titan_proxy::Status,
+    monitored: Monitored,
     reloads: Arc<Reloads>,
     /// The program's: a drain releases its file while probes are still served.
     store: Weak<RevocationStore>,
@@ -77,6 +80,9 @@ Titan admin interface
 /rollback          an earlier configuration: POST
 /history           what was in force: GET
 /upgrade           another process takes over, over the Unix socket alone: POST
+/upstreams         how upstreams and their endpoints are doing: GET
+/upstreams/{name}  drain, eject or restore an endpoint, open or close a breaker: POST
+/mirrors           copies of requests, and where the responses to them differ: GET
 /jwt/revocations   revoked tokens: GET, POST, DELETE with the id
 
 These need a token over TCP, and none over the Unix socket.
@@ -104,6 +110,7 @@ impl Pages {
         Pages {
             metrics: gateway.metrics(),
             status: gateway.status(),
+            monitored: gateway.monitored(),
             reloads: Arc::clone(reloads),
             store: store.map(Arc::downgrade).unwrap_or_default(),
             access: access.clone(),
@@ -150,6 +157,12 @@ impl Pages {
                 configuration::roll_back(&self.orders, &request, author).await
             }
             (Call::Upgrade, Some(_)) => upgrades::upgrade(&self.orders, &request).await,
+            (Call::ListUpstreams, Some(_)) => upstreams::list(self.status.upstreams_now()),
+            (Call::OrderUpstream, Some(_)) => {
+                let name = calls::last_segment(request.head.path());
+                upstreams::order(&self.monitored, name, &request)
+            }
+            (Call::ListMirrors, Some(_)) => mirrors::list(&self.status.mirrors()),
             (Call::ListRevocations | Call::Revoke | Call::Restore, Some(_)) => {
                 self.revocations(call, &request)
             }
@@ -254,6 +267,7 @@ impl Handler for Site {
             // A digest would let whoever reads the log guess a weak secret that is in it.
             Call::PutConfig | Call::Plan => format!("{} bytes", request.body.len()),
             Call::Upgrade => upgrades::named(&request),
+            Call::OrderUpstream => upstreams::named(&request),
             _ => String::new(),
         };
         let response = self.pages.respond(entry.call, request, caller.author()).await;

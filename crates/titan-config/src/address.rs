@@ -83,11 +83,26 @@ pub enum EndpointAddress {
         /// The port on each address.
         port: NonZeroU16,
     },
+    /// The servers of a service, by the SRV records of that name (RFC 2782), which is in lower case.
+    Srv(String),
     /// A socket in the file system.
     Unix(PathBuf),
 }
 
 impl EndpointAddress {
+    /// The name that stands for it, if it is one.
+    pub fn name(&self) -> &str {
+        match self {
+            EndpointAddress::Dns { host: name, .. } | EndpointAddress::Srv(name) => name,
+            EndpointAddress::Ip(_) | EndpointAddress::Unix(_) => "",
+        }
+    }
+
+    /// Whether what it stands for has to be resolved.
+    pub fn is_name(&self) -> bool {
+        matches!(self, EndpointAddress::Dns { .. } | EndpointAddress::Srv(_))
+    }
+
     /// Whether a connection to it could arrive at `listener`, as far as the texts tell.
     pub(crate) fn is_served_by(&self, listener: &ListenAddress) -> bool {
         match self {
@@ -96,7 +111,7 @@ impl EndpointAddress {
             }
             EndpointAddress::Ip(address) => listener.clashes(&ListenAddress::Tcp(*address)),
             EndpointAddress::Unix(path) => *listener == ListenAddress::Unix(path.clone()),
-            EndpointAddress::Dns { .. } => false,
+            EndpointAddress::Dns { .. } | EndpointAddress::Srv(_) => false,
         }
     }
 }
@@ -106,6 +121,7 @@ impl fmt::Display for EndpointAddress {
         match self {
             EndpointAddress::Ip(address) => address.fmt(f),
             EndpointAddress::Dns { host, port } => write!(f, "{host}:{port}"),
+            EndpointAddress::Srv(name) => write!(f, "srv:{name}"),
             EndpointAddress::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
@@ -126,7 +142,7 @@ pub(crate) fn endpoint_address() -> impl Read<Value = EndpointAddress> {
     let shape = TextShape {
         what: "an endpoint's address",
         examples: "`10.0.0.1:8080`, `backend.internal:8080` or `unix:/run/backend.sock`",
-        pattern: Some("^(unix:/.+|.+:[0-9]{1,5})$"),
+        pattern: Some("^(unix:/.+|srv:.+|.+:[0-9]{1,5})$"),
         max: MAX_ADDRESS,
     };
     text(shape, parse_endpoint)
@@ -198,6 +214,9 @@ pub(crate) fn parse_endpoint(text: &str) -> Result<EndpointAddress, Problem> {
     if let Some(path) = text.strip_prefix("unix:") {
         return parse_socket_path(path).map(EndpointAddress::Unix);
     }
+    if let Some(name) = text.strip_prefix("srv:") {
+        return parse_service(name);
+    }
     if !text.contains("://") {
         habits::several(text, &[','], "write several endpoints as a list")?;
     }
@@ -215,6 +234,19 @@ pub(crate) fn parse_endpoint(text: &str) -> Result<EndpointAddress, Problem> {
         return Err(problem.help(format!("did you mean `127.0.0.1:{port}`?")));
     }
     Ok(EndpointAddress::Dns { host: parse_host_name(host)?, port })
+}
+
+fn parse_service(name: &str) -> Result<EndpointAddress, Problem> {
+    let as_part = |problem: Problem| {
+        let part = problem.part.clone().unwrap_or(0..name.len());
+        problem.part(part.start + "srv:".len()..part.end + "srv:".len())
+    };
+    if let Some((name, port)) = name.rsplit_once(':') {
+        let problem = Problem::new("SRV records say which ports there are");
+        return Err(as_part(problem.part(name.len()..name.len() + 1 + port.len()))
+            .help(format!("did you mean `srv:{name}`?")));
+    }
+    parse_host_name(name).map(EndpointAddress::Srv).map_err(as_part)
 }
 
 fn endpoint_hint(text: &str, problem: Problem) -> Problem {

@@ -51,6 +51,10 @@ pub const MAX_KEY_FILES: usize = 32;
 pub const MAX_CLAIMS: usize = 64;
 /// Bytes of the place of a claim.
 pub const MAX_CLAIM: usize = 512;
+/// JSON pointers or names of fields in one list.
+pub const MAX_POINTERS: usize = 64;
+/// Bytes of a JSON pointer.
+pub const MAX_POINTER: usize = 512;
 /// Bytes of a shared secret.
 pub const MAX_SECRET: usize = 1_024;
 /// Tokens that a worker remembers for a policy.
@@ -93,6 +97,8 @@ pub const MAX_CONDITIONS: usize = 32;
 pub const MAX_TEST_CASES: usize = 10_000;
 /// Header fields of a fixed response.
 pub const MAX_HEADERS: usize = 64;
+/// Bytes of a text that the response to a probe has to contain.
+pub const MAX_PROBE_TEXT: usize = 1 << 10;
 /// Blocks in a list of networks.
 pub const MAX_NETWORKS: usize = 1_024;
 /// Certificates of one listener.

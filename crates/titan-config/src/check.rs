@@ -2,9 +2,11 @@
 
 mod limits;
 mod look_alikes;
+mod mirrors;
 
 use crate::address::ListenAddress;
 use crate::admin::{AdminDraft, check_admin};
+use crate::circuit_breaker::check_circles;
 use crate::clash::check_routes;
 use crate::compose::compose;
 use crate::declared::Declared;
@@ -20,6 +22,7 @@ use crate::policy::{
     NamedPolicy, Policies, Policy, PolicyKind, PolicyNames, Uses, check_certificates,
     check_credentials, check_key_fields, check_optional_tokens, check_tokens, check_use,
 };
+use crate::quantity::Cap;
 use crate::read::{At, Read, Reading};
 use crate::readers::Named;
 use crate::report::{Findings, Hidden, Report};
@@ -32,9 +35,11 @@ use crate::token::Name;
 use crate::upstream::{Endpoint, EndpointDraft, Protocol, Upstream, UpstreamFields};
 use crate::visible::Visible;
 use limits::{
-    check_costs, check_counted, check_params, check_plans_and_exemptions, check_retry_bodies,
+    check_costs, check_counted, check_faults, check_params, check_plans_and_exemptions,
+    check_retry_bodies,
 };
 use look_alikes::{RouteInForce, check_look_alikes};
+use mirrors::{check_mirrored_bodies, check_mirrored_endpoints, check_mirrored_fallbacks};
 use std::collections::HashMap;
 use std::mem;
 
@@ -100,9 +105,45 @@ fn check(fields: &ConfigFields, root: &Node, to: &mut Reading<'_>) {
     check_upstreams(&fields.upstreams, &listeners, to);
     check_protocols(&fields.routes, &fields.upstreams, to);
     check_retry_bodies(fields, to);
+    check_hedges(fields, to);
+    check_deadlines(fields, to);
+    check_mirrored_bodies(fields, to);
+    check_mirrored_fallbacks(fields, to);
+    check_mirrored_endpoints(fields, to);
     check_client_certificates(fields, root, to);
     check_revocations(fields, to);
     check_admin(fields.admin.as_ref(), to);
+}
+
+/// Whether the attempts of a route have time at all.
+fn check_deadlines(fields: &ConfigFields, to: &mut Reading<'_>) {
+    let global = fields.timeouts.as_ref().map_or(Cap::Unlimited, |timeouts| timeouts.total);
+    for route in fields.routes.iter().flatten() {
+        let Some((per_try, total)) = route.per_try_and_total(global) else { continue };
+        if per_try > total {
+            let message = format!(
+                "an attempt of this route may take {per_try:?}, and all of them together {total:?}"
+            );
+            let error =
+                Diagnostic::error(route.place, message).label("`timeouts.total` comes first");
+            to.add(error.help("make `retries.per_try_timeout` shorter than `timeouts.total`"));
+        }
+    }
+}
+
+/// Whether any request can be hedged where requests are to be.
+fn check_hedges(fields: &ConfigFields, to: &mut Reading<'_>) {
+    for (index, Named { key, value, .. }) in fields.upstreams.iter().enumerate() {
+        let Some(hedge) = value.as_ref().and_then(|it| it.hedge.as_ref()) else { continue };
+        let is_its = |it: &&RouteDraft| it.upstreams().any(|id| id.index() == index);
+        let mut routes = fields.routes.iter().flatten().filter(is_its).peekable();
+        if routes.peek().is_some() && routes.all(|route| !route.retries()) {
+            let message = format!("no request for the upstream `{key}` is hedged");
+            let warning = Diagnostic::warning(hedge.span, message);
+            let warning = warning.label("a hedge is a retry, and its routes have `retries: 0`");
+            to.add(warning.help("allow these routes a retry, or remove `hedge`"));
+        }
+    }
 }
 
 /// Whether there is anything to take back, and anywhere to say so.
@@ -156,6 +197,7 @@ fn check_policies(
     check_counted(fields, &of_routes, to);
     check_params(fields, &of_routes, to);
     check_plans_and_exemptions(fields, &of_routes, to);
+    check_faults(fields, &of_routes, to);
     if !to.has_errors() {
         check_paths(fields, &of_routes, to);
     }
@@ -262,6 +304,11 @@ fn check_upstreams(
     listeners: &[&ListenerDraft],
     to: &mut Reading<'_>,
 ) {
+    let successor =
+        |it: &Option<UpstreamFields>| it.as_ref()?.circuit_breaker.as_ref()?.successor();
+    let successors: Vec<_> =
+        upstreams.iter().map(|it| (it.key.as_str(), successor(&it.value))).collect();
+    check_circles(&successors, to);
     for Named { key, key_span, value } in upstreams {
         // A route that should have used it may be what an error is about.
         if !to.has_errors() && !to.declared.upstreams.is_used(key.as_str()) {
@@ -290,7 +337,7 @@ fn check_upstreams(
                 warning.help("set `protocol: h2` if its endpoints support HTTP/2, or add `tls`"),
             );
         }
-        for EndpointDraft { endpoint, span } in value.iter().flat_map(|it| &it.endpoints) {
+        for EndpointDraft { endpoint, span, .. } in value.iter().flat_map(|it| &it.endpoints) {
             let address = &endpoint.address;
             let own = listeners.iter().find(|it| address.is_served_by(&it.listener.address));
             if let Some(ListenerDraft { address_span, .. }) = own {
@@ -407,6 +454,8 @@ fn finish(
         resolver,
         admin,
         state,
+        pressure,
+        zone,
     } = fields;
     let (limits, timeouts, paths) = (limits?, timeouts?, paths?);
     let routes = routes.into_iter().zip(in_force);
@@ -429,7 +478,10 @@ fn finish(
         routes,
         policies: policies.collect::<Option<_>>()?,
         everywhere,
-        upstreams: upstreams.into_iter().map(upstream).collect::<Option<_>>()?,
+        upstreams: upstreams
+            .into_iter()
+            .map(|it| upstream(it, zone.as_ref()))
+            .collect::<Option<_>>()?,
         jwt_revocations: jwt_revocations.map(|it| it.value),
         error_pages,
         limits,
@@ -441,33 +493,53 @@ fn finish(
         file_names: sources.names(),
         secrets: Secrets::default(),
         state: state?,
+        pressure: pressure?,
     })
 }
 
-fn upstream(named: Named<Name, Option<UpstreamFields>>) -> Option<Upstream> {
+fn upstream(named: Named<Name, Option<UpstreamFields>>, zone: Option<&Name>) -> Option<Upstream> {
     let Named { key: name, key_span, value } = named;
     let UpstreamFields {
         endpoints,
         balance,
+        spill_below,
         tls,
         protocol,
         max_connections,
         max_idle,
         idle_timeout,
         queue,
+        circuit_breaker,
+        retry_budget,
+        hedge,
+        health,
+        ejection,
+        panic_below,
+        slow_start,
+        concurrency,
     } = value?;
-    let endpoints: Vec<Endpoint> = endpoints.into_iter().map(|draft| draft.endpoint).collect();
+    let endpoints: Vec<Endpoint> =
+        endpoints.into_iter().map(|draft| draft.seen_from(zone)).collect();
     let location = key_span.start;
     Some(Upstream {
         name,
         endpoints,
         balance,
+        spill_below,
         tls,
         protocol,
         max_connections,
         max_idle,
         idle_timeout,
         queue,
+        circuit_breaker: circuit_breaker.map(|draft| draft.breaker),
+        retry_budget,
+        hedge: hedge.map(|it| it.value),
+        health,
+        ejection,
+        panic_below,
+        slow_start,
+        concurrency,
         location,
     })
 }

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-/// Whether a field of a message, or a parameter of a query, carries what proves who somebody is, by its name.
-pub(crate) fn is_credential(name: &str) -> bool {
+/// Whether a field of a message, a parameter of a query or a member of a document carries what proves who somebody is, by
+/// its name.
+pub fn is_credential(name: &str) -> bool {
     const PARTS: [&str; 8] = [
         "apikey",
         "authorization",

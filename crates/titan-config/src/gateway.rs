@@ -12,6 +12,7 @@ use crate::look_alikes::Paths;
 use crate::policy::{
     JwtRevocations, NamedPolicy, Policies, Policy, PolicyKind, jwt_revocations, policy, uses,
 };
+use crate::pressure::{Pressure, pressure};
 use crate::problem::Problem;
 use crate::read::{At, Read, at, default, lenient, optional, required};
 use crate::readers::{Named, boolean, mapping, one_or_list, short_for, text, whole, word_or};
@@ -26,8 +27,9 @@ use crate::source::FileNames;
 use crate::state::{State, state};
 use crate::timeouts::Timeouts;
 use crate::tls::{Tls, UpstreamTls};
-use crate::token::{NAME, Name, parse_name};
-use crate::upstream::{Upstream, UpstreamFields, UpstreamId, upstream};
+use crate::token::{NAME, Name, name, parse_name};
+use crate::upstream::{Upstream, UpstreamFields, upstream};
+use crate::upstream_id::UpstreamId;
 use std::fmt;
 use std::num::NonZeroU16;
 use std::path::Path;
@@ -63,6 +65,8 @@ pub struct Config {
     pub admin: Option<Admin>,
     /// What is kept between two starts.
     pub state: State,
+    /// What is done when limits of the gateway itself come near; `None` for nothing.
+    pub pressure: Option<Pressure>,
     /// What is allowed but probably not meant; empty for a clean file.
     pub warnings: Report,
     /// What messages call its files.
@@ -103,6 +107,7 @@ impl fmt::Debug for Unmasked<'_> {
             resolver,
             admin,
             state,
+            pressure,
             warnings,
             file_names,
             secrets: _,
@@ -122,6 +127,7 @@ impl fmt::Debug for Unmasked<'_> {
             .field("resolver", resolver)
             .field("admin", admin)
             .field("state", state)
+            .field("pressure", pressure)
             .field("warnings", warnings)
             .field("file_names", file_names)
             .finish()
@@ -140,9 +146,12 @@ impl Config {
         let listeners = self.listeners.iter().filter_map(|listener| listener.tls.as_ref());
         let upstreams = self.upstreams.iter().filter_map(|upstream| upstream.tls.as_ref());
         let theirs = upstreams.flat_map(UpstreamTls::files);
+        let fallbacks = self.upstreams.iter().filter_map(Upstream::fallback_file);
+        let fallbacks = fallbacks.map(|file| file.path.as_path());
         let policies = self.policies.iter().flat_map(|it| it.policy.files());
         let admin = self.admin.iter().flat_map(Admin::files);
-        listeners.flat_map(Tls::files).chain(theirs).chain(policies).chain(admin).collect()
+        let listeners = listeners.flat_map(Tls::files);
+        listeners.chain(theirs).chain(fallbacks).chain(policies).chain(admin).collect()
     }
 
     /// Whether some upstream, or the source of a key set, is verified with the system's authorities.
@@ -237,6 +246,11 @@ section! {
         pub(crate) admin: Option<AdminDraft> = default("{}", lenient(admin())),
         /// What is kept between two starts, and where.
         pub(crate) state: Option<State> = default("{}", lenient(state())),
+        /// What the gateway does when its own limits come near: descriptors, memory, and the lag of its workers. `off`: nothing.
+        pub(crate) pressure: Option<Option<Pressure>> = default("{}", lenient(pressure())),
+        /// Where this gateway runs: endpoints of upstreams that are in another `zone` get requests only as far as too few others
+        /// can take them. Often a variable, such as `${ZONE}`.
+        pub(crate) zone: Option<Name> = optional("none: all zones are alike", name()),
     }
 }
 

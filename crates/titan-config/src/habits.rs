@@ -359,10 +359,7 @@ const KEYS_OF: &[(&str, &[&str], &str)] = &[
 
 const NO_LOG: &str =
     "there is no access log yet; the metrics of the admin interface count requests";
-const NO_CHECKS: &str = "there are no active health checks yet; with `retries`, a route tries \
-    another endpoint when one fails";
-const NO_BREAKER: &str =
-    "there is no circuit breaker yet; `max_connections` and `queue` limit the load on an upstream";
+const CHECKS: &str = "`health` probes endpoints: `health: { probe: { http: /up } }`";
 const NO_HTTP3: &str = "there is no HTTP/3 yet; `protocols` of a listener takes `h1` and `h2`";
 
 const KEYS: &[(&str, &str)] = &[
@@ -400,12 +397,12 @@ const KEYS: &[(&str, &str)] = &[
     ("access_log", NO_LOG),
     ("accessLog", NO_LOG),
     ("log", NO_LOG),
-    ("health_check", NO_CHECKS),
-    ("health_checks", NO_CHECKS),
-    ("healthCheck", NO_CHECKS),
-    ("circuit_breaker", NO_BREAKER),
-    ("circuitBreaker", NO_BREAKER),
-    ("outlier_detection", NO_BREAKER),
+    ("health_check", CHECKS),
+    ("health_checks", CHECKS),
+    ("healthCheck", CHECKS),
+    ("circuitBreaker", "did you mean `circuit_breaker`?"),
+    ("circuit_breakers", "did you mean `circuit_breaker`?"),
+    ("outlier_detection", "`ejection` takes endpoints out whose requests fare badly"),
     ("http3", NO_HTTP3),
     ("quic", NO_HTTP3),
     ("middlewares", "to apply policies to a route, list their names in `apply`"),

@@ -82,9 +82,15 @@ mod method;
 
 mod status;
 
+mod statuses;
+
 mod template;
 
 mod condition;
+
+mod forwarding;
+
+mod header;
 
 mod timeouts;
 
@@ -92,7 +98,9 @@ mod tls;
 
 mod balance;
 
-mod forwarding;
+mod retries;
+
+mod hedge;
 
 mod limits;
 
@@ -104,13 +112,31 @@ mod state;
 
 mod listener;
 
-mod upstream;
+mod concurrency;
+
+mod pressure;
+
+mod target;
+
+mod health;
+
+mod upstream_id;
+
+mod pointer;
+
+mod mirror;
 
 mod policy;
 
 mod body_template;
 
 mod respond;
+
+mod fallback;
+
+mod circuit_breaker;
+
+mod upstream;
 
 mod error_pages;
 
@@ -159,12 +185,18 @@ pub use body_template::{BodyTemplate, Escaping};
 pub use cases::{Case, Cases, Expectation, TestRequest, Verdict};
 pub use check::Composed;
 pub use cidr::Cidr;
+pub use circuit_breaker::{BreakerFailures, BreakerScope, CircuitBreaker};
+pub use concurrency::{Concurrency, Importance};
 pub use condition::{CertificateMatch, CertificatePart, HeaderMatch, QueryMatch, ValueMatch};
+pub use credentials::is_credential;
 pub use diagnostic::{Diagnostic, Label, Severity};
 pub use error_pages::{ErrorPage, ErrorPages, Failures};
+pub use fallback::{Fallback, FallbackFile};
 pub use files::{CacheRule, StaticFiles};
 pub use forwarding::{ClientCert, Forwarding, ServerField, TrustedField};
 pub use gateway::{Config, Threads, Workers};
+pub use health::{Ejection, GrpcProbe, HealthCheck, HttpProbe, InitialHealth, Probe};
+pub use hedge::{Hedge, HedgeDelay};
 pub use host::HostPattern;
 pub use limits::{FieldNames, Limits};
 pub use listener::{Listener, Protocols, ProxyProtocol};
@@ -172,19 +204,24 @@ pub use listing::{ListedPath, ListedRoute, RouteTable};
 pub use location::{FileId, Location, Span};
 pub use look_alikes::{LookAlike, Paths};
 pub use masked::{Masked, SecretPlace};
+pub use mirror::{Comparison, Mirror};
 pub use path::{PathEnd, PathPattern, Segment};
 pub use plan::{Change, ChangeKind, Difference, Move, Part, Plan, Weaker};
+pub use pointer::MemberPattern;
 pub use policy::*;
-pub use quantity::{ByteSize, Cap, duration};
+pub use pressure::Pressure;
+pub use quantity::{ByteSize, Cap, Percent, duration};
 pub use reference::reference;
 pub use report::Report;
 pub use resolved::Resolved;
 pub use resolver::Resolver;
 pub use respond::{Redirect, Respond};
+pub use retries::{Backoff, GrpcStatus, Retries, RetryBudget, RetryConditions};
 pub use route::{Action, Proxy, Rewrite, Route, SendHost, Share};
 pub use schema::schema;
 pub use source::FileNames;
 pub use state::State;
+pub use statuses::Statuses;
 pub use surroundings::{Document, Surroundings};
 pub use template::{Piece, Template};
 pub use timeouts::{RouteTimeouts, Timeouts};
@@ -193,4 +230,5 @@ pub use tls::{
     UnknownName, UpstreamTls,
 };
 pub use token::{HeaderName, HeaderValue, Name, Pattern, Token};
-pub use upstream::{Endpoint, Protocol, Queue, Upstream, UpstreamId};
+pub use upstream::{Endpoint, Protocol, Queue, Upstream};
+pub use upstream_id::UpstreamId;

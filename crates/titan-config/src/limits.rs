@@ -71,13 +71,18 @@ section! {
         /// The largest request body to hold in memory, so that it can be sent again. An idempotent request (RFC 9110
         /// section 9.2.2), and any request that no endpoint has processed, may then go to another endpoint (`retries`)
         /// even though its body was sent. A body that is held must arrive whole before an endpoint is chosen, and takes
-        /// memory (`request_memory`) until the response begins. Larger bodies, bodies without a declared length or
-        /// with `Expect: 100-continue`, and bodies for which there is no memory are forwarded as they arrive, and are
-        /// not sent again. `off`: no body is held for this.
+        /// memory (`request_memory`) until the response begins. So is a body without a declared length that has come whole
+        /// with its head over HTTP/2, as that of a unary gRPC call. Larger bodies, others without a declared length or with
+        /// `Expect: 100-continue`, and bodies for which there is no memory are forwarded as they arrive, and are not sent
+        /// again. `off`: no body is held for this.
         pub retry_body: Option<ByteSize> = default("off", retry_body()),
         /// Memory for all request bodies that are held (`retry_body`), over all workers. One client may use a quarter of
         /// it, or 32 MiB if that is more.
         pub request_memory: ByteSize = default("256MiB", size(1 << 20..=1 << 40)),
+        /// Memory for all copies of requests (`routes[].mirror`), over all workers: each takes 16 KiB, its head
+        /// and its body, and if responses are compared what is kept of both. Requests for whose copies there is no memory are
+        /// not copied.
+        pub mirror_memory: ByteSize = default("64MiB", size(1 << 20..=1 << 40)),
         /// Bytes per second that a client must read of its response while the gateway waits for it, measured over 10 s;
         /// a slower client is disconnected, or over HTTP/2 its stream is reset. A client that reads nothing at all is
         /// not slow but stalled: `timeouts.write` limits how long. `off`: only that timeout guards against slow

@@ -6,7 +6,7 @@ mod compress;
 mod cors;
 mod early_limit;
 mod failure_limit;
-mod header;
+mod fault;
 mod jwt;
 mod maintenance;
 mod needs;
@@ -24,6 +24,7 @@ pub use claim::Claim;
 pub use compress::{CodedRequests, MediaRange, OtherCodings};
 pub(crate) use compress::{codings, media_range};
 pub use cors::{CorsHeaders, CorsOrigin};
+pub use fault::FaultEffect;
 pub(crate) use jwt::jwt_revocations;
 pub use jwt::{
     ClaimHeader, JwksUrl, JwtAlgorithm, JwtKeys, JwtProvider, JwtRevocations, Secret, TokenPlace,
@@ -78,6 +79,8 @@ macro_rules! policies {
             Authorise authorise;
             /// How many requests with the same key may come in a period, and how many may run at once.
             RateLimit rate_limit;
+            /// Makes requests fail on purpose.
+            Fault fault;
             /// Changes requests and responses.
             Transform transform;
             /// Which responses are compressed.

@@ -42,6 +42,49 @@ impl fmt::Display for ByteSize {
     }
 }
 
+/// A share of a whole, to a hundredth of a percent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Percent(u16);
+
+impl Percent {
+    /// Nothing.
+    pub const NONE: Percent = Percent(0);
+    /// The whole.
+    pub const ALL: Percent = Percent(100 * 100);
+
+    /// So many hundredths of a percent; at most the whole.
+    pub const fn hundredths(hundredths: u16) -> Percent {
+        if hundredths < Percent::ALL.0 { Percent(hundredths) } else { Percent::ALL }
+    }
+
+    /// How many hundredths of a percent.
+    pub const fn as_hundredths(self) -> u16 {
+        self.0
+    }
+
+    /// That share of a number, rounded down.
+    pub fn of(self, number: u64) -> u64 {
+        let whole = u128::from(Percent::ALL.0);
+        u64::try_from(u128::from(number) * u128::from(self.0) / whole).unwrap_or(u64::MAX)
+    }
+
+    /// Whether a number that is drawn from all numbers of 64 bits falls within the share.
+    pub fn takes(self, random: u64) -> bool {
+        self == Percent::ALL || random < self.of(u64::MAX)
+    }
+}
+
+/// Written as in a file.
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0 / 100, self.0 % 100) {
+            (whole, 0) => write!(f, "{whole}%"),
+            (whole, part) if part % 10 == 0 => write!(f, "{whole}.{}%", part / 10),
+            (whole, part) => write!(f, "{whole}.{part:02}%"),
+        }
+    }
+}
+
 /// A limit that may be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cap<T> {
@@ -127,6 +170,41 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, Problem> {
         problem.help(format!("did you mean `{}d`?", number.saturating_mul(days)))
     })?;
     number.checked_mul(factor).map(Duration::from_millis).ok_or_else(too_large)
+}
+
+pub(crate) fn parse_percent(text: &str) -> Result<Percent, Problem> {
+    let such_as = "write a percentage, such as `20%`";
+    let Some(number) = text.strip_suffix('%') else {
+        let problem = Problem::new("the `%` is missing");
+        return Err(match parse_hundredths(text) {
+            Some(hundredths @ 1..100) if text.starts_with('0') => {
+                problem.help(format!("did you mean `{hundredths}%`?"))
+            }
+            Some(_) => problem.help(format!("did you mean `{text}%`?")),
+            None => Problem::new("this is not a number").help(such_as),
+        });
+    };
+    let hundredths = parse_hundredths(number.trim_end_matches(' '));
+    let hundredths = hundredths.ok_or_else(|| {
+        let problem = Problem::new("this is not a number with at most two decimals");
+        problem.help(such_as)
+    })?;
+    let most = Percent::ALL.0.into();
+    match hundredths > most {
+        true => Err(Problem::new("this is more than the whole").help("at most `100%`")),
+        false => Ok(Percent(u16::try_from(hundredths).unwrap_or(Percent::ALL.0))),
+    }
+}
+
+/// A number with up to two decimals, in hundredths.
+pub(crate) fn parse_hundredths(text: &str) -> Option<u32> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    if !is_number(whole) || !is_number(part) || part.len() > 2 {
+        return None;
+    }
+    let part = format!("{part:0<2}").parse::<u32>().ok()?;
+    whole.parse::<u32>().ok()?.checked_mul(100)?.checked_add(part)
 }
 
 /// What to write for a duration of several units, such as `1m30s`.
@@ -225,11 +303,37 @@ mod tests {
         assert!(parse_duration("10").is_err(), "a duration needs its unit");
     }
 
+    #[test]
+    fn percentages_are_shares_of_a_whole() {
+        for (text, hundredths) in [("20%", 2_000), ("0%", 0), ("100 %", 10_000), ("0.5%", 50)] {
+            assert_eq!(parse_percent(text), Ok(Percent(hundredths)), "{text}");
+        }
+        for (text, help) in [
+            ("20", "did you mean `20%`?"),
+            ("0.2", "did you mean `20%`?"),
+            ("120%", "at most `100%`"),
+            ("0.125%", "write a percentage, such as `20%`"),
+            ("-1%", "write a percentage, such as `20%`"),
+            ("", "write a percentage, such as `20%`"),
+        ] {
+            assert_eq!(parse_percent(text).unwrap_err().help.unwrap(), help, "{text}");
+        }
+        assert_eq!(Percent(2_000).of(10), 2);
+        assert!(Percent::ALL.takes(u64::MAX) && !Percent::NONE.takes(0));
+        assert!(Percent(5_000).takes(u64::MAX / 2 - 9) && !Percent(5_000).takes(u64::MAX / 2 + 9));
+    }
+
     proptest! {
         #[test]
         fn sizes_read_back_as_displayed(bytes: u64) {
             let size = ByteSize(bytes);
             prop_assert_eq!(parse_size(&size.to_string()), Ok(size));
+        }
+
+        #[test]
+        fn percentages_read_back_as_displayed(hundredths in 0..=10_000_u16) {
+            let percent = Percent(hundredths);
+            prop_assert_eq!(parse_percent(&percent.to_string()), Ok(percent));
         }
 
         #[test]

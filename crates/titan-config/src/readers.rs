@@ -2,7 +2,7 @@
 
 mod quantity;
 
-pub(crate) use quantity::{cap, duration, size};
+pub(crate) use quantity::{cap, duration, percent, size};
 
 use crate::credentials::is_credential;
 use crate::diagnostic::Diagnostic;

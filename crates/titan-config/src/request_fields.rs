@@ -24,8 +24,15 @@ fn fields_of_route(route: &Route) -> Vec<&HeaderName> {
         Action::Respond(Respond { template: Some(template), .. }) => Some(&template.text),
         _ => None,
     };
+    let of_proxy = match &route.action {
+        Action::Proxy(proxy) => {
+            [&proxy.timeouts.deadline_header, &proxy.retries.idempotency_key].map(Option::as_ref)
+        }
+        _ => [None; 2],
+    };
     let of_conditions = route.headers.iter().map(|condition| &condition.name);
-    of_conditions.chain(of_body.into_iter().flat_map(ValueTemplate::headers)).collect()
+    let of_body = of_body.into_iter().flat_map(ValueTemplate::headers);
+    of_conditions.chain(of_proxy.into_iter().flatten()).chain(of_body).collect()
 }
 
 fn field_of_upstream(upstream: &Upstream) -> Option<&HeaderName> {

@@ -8,7 +8,7 @@ mod show;
 use crate::check::Composed;
 use crate::cidr::Cidr;
 use crate::gateway::Config;
-use crate::quantity::ByteSize;
+use crate::quantity::{ByteSize, Percent};
 use crate::report::Report;
 use crate::surroundings::{Alone, Document};
 use std::fmt;
@@ -76,6 +76,7 @@ pub(crate) enum Value {
     Whole(i64),
     Duration(Duration),
     Size(ByteSize),
+    Percent(Percent),
     Network(Cidr),
     List(Vec<Value>),
     Map(Vec<(Key, Value)>),

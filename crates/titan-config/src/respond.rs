@@ -177,7 +177,7 @@ fn body_of(
     Some(BodyTemplate { text, escaping })
 }
 
-fn status() -> impl Read<Value = Status> {
+pub(crate) fn status() -> impl Read<Value = Status> {
     whole::<u16>(200..=599)
         .map(|code| Status::from_code(code).expect("the range of the reader is within Status"))
 }

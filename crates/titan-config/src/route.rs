@@ -1,19 +1,22 @@
 //! Routes: which request gets which response.
 
+use crate::concurrency::Importance;
 use crate::condition::{CertificateMatch, HeaderMatch, QueryMatch};
 use crate::error_pages::ErrorPages;
 use crate::files::StaticFiles;
 use crate::host::HostPattern;
 use crate::location::Location;
 use crate::look_alikes::Paths;
+use crate::mirror::Mirror;
 use crate::path::PathPattern;
 use crate::policy::Policies;
 use crate::quantity::{ByteSize, Cap};
 use crate::respond::{Redirect, Respond};
+use crate::retries::Retries;
 use crate::template::Template;
 use crate::timeouts::RouteTimeouts;
 use crate::token::{HeaderValue, Name, Token};
-use crate::upstream::UpstreamId;
+use crate::upstream_id::UpstreamId;
 use std::num::NonZeroU16;
 use titan_http::Method;
 
@@ -36,6 +39,8 @@ pub struct Route {
     pub certificate: Vec<CertificateMatch>,
     /// Decides between routes with the same host and path; the higher comes first.
     pub priority: i32,
+    /// How much its requests matter when not all can be served.
+    pub importance: Importance,
     /// The policies that its requests meet.
     pub policies: Policies,
     /// What happens to paths that some upstreams take for others.
@@ -70,8 +75,8 @@ pub struct Proxy {
     pub rewrite: Option<Rewrite>,
     /// The Host that the upstream gets.
     pub send_host: SendHost,
-    /// Further attempts after the first.
-    pub retries: u8,
+    /// What happens after an attempt that has failed.
+    pub retries: Box<Retries>,
     /// How long for everything.
     pub timeouts: RouteTimeouts,
     /// The largest request body.
@@ -82,6 +87,8 @@ pub struct Proxy {
     pub upgrades: Vec<Token>,
     /// Whether gRPC-Web calls are translated.
     pub grpc_web: bool,
+    /// Which requests are copied, and where to; `None` if none are.
+    pub mirror: Option<Box<Mirror>>,
 }
 
 /// One upstream of a route and how much of its traffic it gets.

@@ -5,6 +5,7 @@ mod name;
 pub(crate) use name::tell_apart;
 
 use crate::bounds::{MAX_HOSTS, MAX_METHODS, MAX_SHARES, MAX_UPGRADES};
+use crate::concurrency::{Importance, importance};
 use crate::condition::{
     CertificateMatch, HeaderMatch, QueryMatch, certificate_matches, header_matches, query_matches,
 };
@@ -16,24 +17,27 @@ use crate::limits::{Limits, RouteLimitFields};
 use crate::location::Span;
 use crate::look_alikes::Paths;
 use crate::method::served_method;
+use crate::mirror::{Mirror, mirror};
 use crate::node::{Kind, Node};
 use crate::path::{
     PATH, PREFIX, PathEnd, PathPattern, parse_path, parse_prefix, parse_replacement,
 };
 use crate::policy::{Policies, PolicyKind, Uses, kinds, uses};
 use crate::problem::Problem;
-use crate::quantity::ByteSize;
+use crate::quantity::{ByteSize, Cap};
 use crate::read::{At, Read, Reading, at, default, optional};
 use crate::readers::{Named, boolean, mapping, one_or_list, text, whole, words_or};
 use crate::respond::{Redirect, RedirectFields, Respond, redirect, respond};
+use crate::retries::{Retries, retries};
 use crate::route::{Action, Proxy, Rewrite, Route, SendHost, Share};
 use crate::section::{exclude, has_unknown_keys, section, section_of};
 use crate::shape::{Shape, TextShape};
 use crate::template::{TemplateText, Variables, path_template};
 use crate::timeouts::{RouteTimeoutFields, Timeouts};
 use crate::token::{NAME, Name, Token, name, token};
-use crate::upstream::{UpstreamId, find_upstream, upstream_name};
+use crate::upstream_id::{UpstreamId, find_upstream, upstream_name};
 use std::num::NonZeroU16;
+use std::time::Duration;
 use titan_http::Method;
 
 section! {
@@ -68,6 +72,10 @@ section! {
             optional("any client", certificate_matches()),
         /// Decides between routes with the same host and path; the higher is tried first.
         pub(crate) priority: i32 = default("0", whole(-1_000_000..=1_000_000)),
+        /// How much its requests matter when not all can be served: `critical` ones come before all others, and `sheddable`
+        /// ones are refused first (503, `overloaded`), by the limits of upstreams (`upstreams.*.concurrency`) and under
+        /// pressure on the gateway itself.
+        pub(crate) importance: Importance = default("default", importance()),
         /// The upstream that serves it, or several with their shares of the requests: `{ stable: 9, canary: 1 }`.
         pub(crate) upstream: Option<Vec<Share>> = optional("", shares()),
         /// Redirects the client.
@@ -82,9 +90,8 @@ section! {
         /// The Host that the upstream gets: `preserve` the client's, `endpoint` the endpoint's name or address, or the
         /// one given.
         pub(crate) send_host: SendHost = default("preserve", send_host()),
-        /// Further attempts on other endpoints, if the first one did not process anything, or if the method is
-        /// idempotent and no body was sent; with `limits.retry_body`, also after a body was sent.
-        pub(crate) retries: u8 = default("1", whole(0..=5)),
+        /// What happens after an attempt that has failed; a plain number is that of further attempts.
+        pub(crate) retries: Box<Retries> = default("1", retries().map(Box::new)),
         /// The protocols that a client may switch to with `Upgrade`, or with extended CONNECT in HTTP/2; a request for
         /// any other is treated as if it did not ask to switch. `[]`: none.
         pub(crate) upgrades: Option<Vec<Token>> =
@@ -96,6 +103,8 @@ section! {
         pub(crate) without: Vec<PolicyKind> = default("[]", kinds()),
         /// Whether gRPC-Web calls, binary or text, are translated to gRPC for the upstream, and its responses back.
         pub(crate) grpc_web: bool = default("false", boolean()),
+        /// Sends copies of its requests to another upstream.
+        pub(crate) mirror: Option<Mirror> = optional("nothing is copied", mirror()),
         /// Pages in place of problem documents; they come before those of the file. `files.error_pages` come before
         /// both.
         pub(crate) error_pages: ErrorPages = default("{}", error_pages()),
@@ -132,6 +141,7 @@ pub(crate) struct RouteDraft {
     pub(crate) query: Vec<QueryMatch>,
     pub(crate) certificate: Vec<CertificateMatch>,
     pub(crate) priority: i32,
+    pub(crate) importance: Importance,
     pub(crate) uses: Uses,
     pub(crate) error_pages: ErrorPages,
     pub(crate) paths: Paths,
@@ -156,9 +166,10 @@ pub(crate) struct ProxyDraft {
     shares: Vec<Share>,
     rewrite: Option<Rewrite>,
     send_host: SendHost,
-    retries: u8,
+    retries: Box<Retries>,
     upgrades: Option<Vec<Token>>,
     grpc_web: bool,
+    mirror: Option<Box<At<Mirror>>>,
     timeouts: RouteTimeoutFields,
     limits: RouteLimitFields,
 }
@@ -178,6 +189,7 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
         query,
         client_certificate,
         priority,
+        importance,
         upstream,
         redirect,
         respond,
@@ -189,6 +201,7 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
         apply: names,
         without,
         grpc_web,
+        mirror,
         error_pages,
         paths,
         timeouts,
@@ -202,6 +215,10 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
             Some(fields) => Some(resolve_rewrite(fields, &path, &params, node, to)?),
             None => None,
         };
+        let mirror = match mirror {
+            Some(mirror) => Some(check_mirror(mirror, &shares, node, to)?),
+            None => None,
+        };
         ActionDraft::Proxy(ProxyDraft {
             shares,
             rewrite,
@@ -209,6 +226,7 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
             retries,
             upgrades,
             grpc_web,
+            mirror,
             timeouts,
             limits,
         })
@@ -232,6 +250,7 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
         query,
         certificate: client_certificate.unwrap_or_default(),
         priority,
+        importance,
         uses: Uses { names, without },
         error_pages,
         paths,
@@ -245,8 +264,8 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
 
 const ACTIONS: [&str; 4] = ["upstream", "redirect", "respond", "files"];
 /// The keys that only routes with an upstream have.
-pub(crate) const FOR_PROXY: [&str; 7] =
-    ["rewrite", "send_host", "retries", "upgrades", "grpc_web", "timeouts", "limits"];
+pub(crate) const FOR_PROXY: [&str; 8] =
+    ["rewrite", "send_host", "retries", "upgrades", "grpc_web", "mirror", "timeouts", "limits"];
 
 /// Checks which keys stand together. What a slip in a key has caused is not reported again.
 fn check_keys(node: &Node, to: &mut Reading<'_>) -> Option<()> {
@@ -294,6 +313,23 @@ fn check_template(
     let span = node.entry("respond").map_or(node.span, |entry| entry.value.key_span("template"));
     let error = Diagnostic::error(span, format!("there is no variable `{{{unknown}}}`"));
     to.fail(error.label("the path of this route has no such parameter"))
+}
+
+/// Whether the copies go to an upstream that does not have the requests anyway.
+fn check_mirror(
+    mirror: Mirror,
+    shares: &[Share],
+    node: &Node,
+    to: &mut Reading<'_>,
+) -> Option<Box<At<Mirror>>> {
+    let span = node.entry("mirror").map_or(node.span, |entry| entry.value.key_span("upstream"));
+    if shares.iter().all(|share| share.upstream != mirror.upstream) {
+        return Some(Box::new(At { value: mirror, span }));
+    }
+    let error = Diagnostic::error(span, "this route mirrors requests to its own upstream");
+    let error = error.label("it would get each of them twice");
+    let error = error.also(node.key_span("upstream"), "the requests go there already");
+    to.fail(error.help("name another upstream, or define one with other endpoints"))
 }
 
 fn resolve_rewrite(
@@ -354,6 +390,7 @@ impl RouteDraft {
             query,
             certificate,
             priority,
+            importance,
             error_pages,
             paths: own_paths,
             action,
@@ -376,6 +413,7 @@ impl RouteDraft {
             query,
             certificate,
             priority,
+            importance,
             policies,
             error_pages,
             paths: own_paths.over(paths),
@@ -398,9 +436,31 @@ impl RouteDraft {
         self.proxy().into_iter().flat_map(|proxy| &proxy.shares).map(|share| share.upstream)
     }
 
+    /// Where copies of its requests go.
+    pub(crate) fn mirror(&self) -> Option<&Mirror> {
+        Some(&self.proxy()?.mirror.as_ref()?.value)
+    }
+
+    /// Where that is said.
+    pub(crate) fn mirror_span(&self) -> Option<Span> {
+        Some(self.proxy()?.mirror.as_ref()?.span)
+    }
+
     /// The largest body that it has held, if it says so itself.
     pub(crate) fn retry_body(&self) -> Option<&At<Option<ByteSize>>> {
         self.proxy()?.limits.retry_body.as_ref()
+    }
+
+    /// Whether an upstream gets any of its requests more than once.
+    pub(crate) fn retries(&self) -> bool {
+        self.proxy().is_some_and(|proxy| proxy.retries.attempts > 0)
+    }
+
+    /// How long one attempt may take, and all of them, if both are limited.
+    pub(crate) fn per_try_and_total(&self, global: Cap<Duration>) -> Option<(Duration, Duration)> {
+        let ProxyDraft { retries, timeouts, .. } = self.proxy()?;
+        let total = timeouts.total.unwrap_or(global).at_most();
+        retries.per_try_timeout.zip(total)
     }
 
     pub(crate) fn translates_grpc_web(&self) -> bool {
@@ -423,6 +483,7 @@ impl ProxyDraft {
             retries,
             upgrades,
             grpc_web,
+            mirror,
             timeouts,
             limits: RouteLimitFields { body, retry_body },
         } = self;
@@ -440,6 +501,7 @@ impl ProxyDraft {
             retry_body,
             upgrades,
             grpc_web,
+            mirror: mirror.map(|mirror| Box::new(mirror.value)),
         }
     }
 }

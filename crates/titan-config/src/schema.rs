@@ -81,6 +81,10 @@ fn shape_members(shape: &Shape) -> Vec<(String, Json)> {
             ("type", Json::List(vec![Json::text("string"), Json::text("integer")])),
             ("pattern", Json::text("^[0-9]+ *([KMGT]i?B|B)?$")),
         ]),
+        Shape::Percent { .. } => Json::object([
+            ("type", Json::text("string")),
+            ("pattern", Json::text("^[0-9]+(\\.[0-9]{1,2})? *%$")),
+        ]),
         Shape::List { item, min, max } => Json::object([
             ("type", Json::text("array")),
             ("items", of_shape(item)),

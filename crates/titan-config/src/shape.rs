@@ -1,7 +1,7 @@
 //! The form of a value: the one description behind messages, the schema and the reference.
 
 use crate::node::{Entry, Kind, Node, quote};
-use crate::quantity::{ByteSize, display_duration};
+use crate::quantity::{ByteSize, Percent, display_duration};
 use std::time::Duration;
 
 /// What a value may look like.
@@ -29,6 +29,10 @@ pub(crate) enum Shape {
     Size {
         min: ByteSize,
         max: ByteSize,
+    },
+    Percent {
+        min: Percent,
+        max: Percent,
     },
     List {
         item: Box<Shape>,
@@ -134,6 +138,7 @@ impl Shape {
                 format!("a duration from {} to {}", display_duration(*min), display_duration(*max))
             }
             Shape::Size { min, max } => format!("a size from {min} to {max}"),
+            Shape::Percent { min, max } => format!("a percentage from {min} to {max}"),
             Shape::List { item, .. } => format!("a list, each item {}", item.describe()),
             Shape::Short { key, section } => format!("{}, or its `{key}` alone", section.what),
             Shape::Map { key, value, .. } => {

@@ -53,6 +53,7 @@ impl Config {
             query: _,
             certificate: _,
             priority: _,
+            importance: _,
             policies,
             paths: _,
             action,

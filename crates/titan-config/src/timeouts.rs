@@ -1,14 +1,17 @@
 //! Timeouts: the section and its defaults.
 
+use crate::header::request_header;
+use crate::quantity::Cap;
 use crate::read::{Read, default, optional};
-use crate::readers::duration;
+use crate::readers::{cap, duration};
 use crate::section::section;
+use crate::token::HeaderName;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 section! {
     "timeouts", "the timeouts", Any;
-    /// How long everything may take. None can be disabled: a wait without end holds resources without end.
+    /// How long everything may take. None but `total` can be disabled: a wait without end holds resources without end.
     pub struct Timeouts {
         /// A TLS handshake, from accept (or the end of a PROXY header) to its end; then the connection is closed.
         pub handshake: Duration = default("10s", timeout()),
@@ -28,6 +31,15 @@ section! {
         pub response: Duration = default("60s", timeout()),
         /// The longest pause in an upstream's response body; then the client's connection is closed.
         pub response_body: Duration = default("60s", timeout()),
+        /// A whole request, from the end of its head to the end of its response: one deadline for all attempts, the pauses
+        /// between them, and queues. Then the response is 504 (`deadline`), or ends early if it has begun. Routes with long
+        /// downloads or streams need `unlimited`. Tunnels end by `tunnel` alone.
+        pub total: Cap<Duration> = default("unlimited", cap(timeout())),
+        /// A request header field in which clients say how many milliseconds a request may take, such as
+        /// `X-Request-Timeout-Ms`. The sooner of that, `grpc-timeout` and `total` applies. Each attempt has what is left of it in
+        /// this field (gRPC calls: also in `grpc-timeout`); a request whose time is over is not sent. Another value than a
+        /// whole number of at most 9 digits gets 400 (`bad-deadline`).
+        pub deadline_header: Option<HeaderName> = optional("none", request_header()),
         /// A tunnel, such as a WebSocket, is closed when nothing has moved in either direction for this long.
         pub tunnel: Duration = default("1h", timeout()),
         /// How long running requests and tunnels may take after a stop signal and `drain_delay`. The process exits at
@@ -58,6 +70,11 @@ section! {
         /// The longest pause in a response body.
         pub(crate) response_body: Option<Duration> =
             optional("`timeouts.response_body`", timeout()),
+        /// A whole request.
+        pub(crate) total: Option<Cap<Duration>> = optional("`timeouts.total`", cap(timeout())),
+        /// The field in which clients say how many milliseconds a request may take.
+        pub(crate) deadline_header: Option<HeaderName> =
+            optional("`timeouts.deadline_header`", request_header()),
         /// How long a tunnel may be idle.
         pub(crate) tunnel: Option<Duration> = optional("`timeouts.tunnel`", timeout()),
     }
@@ -78,11 +95,24 @@ pub struct RouteTimeouts {
     pub response_body: Duration,
     /// See [`Timeouts::tunnel`].
     pub tunnel: Duration,
+    /// See [`Timeouts::total`].
+    pub total: Cap<Duration>,
+    /// See [`Timeouts::deadline_header`].
+    pub deadline_header: Option<HeaderName>,
 }
 
 impl RouteTimeoutFields {
     pub(crate) fn over(self, global: &Timeouts) -> RouteTimeouts {
-        let RouteTimeoutFields { body, write, connect, response, response_body, tunnel } = self;
+        let RouteTimeoutFields {
+            body,
+            write,
+            connect,
+            response,
+            response_body,
+            tunnel,
+            total,
+            deadline_header,
+        } = self;
         RouteTimeouts {
             body: body.unwrap_or(global.body),
             write: write.unwrap_or(global.write),
@@ -90,6 +120,8 @@ impl RouteTimeoutFields {
             response: response.unwrap_or(global.response),
             response_body: response_body.unwrap_or(global.response_body),
             tunnel: tunnel.unwrap_or(global.tunnel),
+            total: total.unwrap_or(global.total),
+            deadline_header: deadline_header.or_else(|| global.deadline_header.clone()),
         }
     }
 }

@@ -1,19 +1,24 @@
 //! Upstreams: named groups of endpoints.
 
-use crate::address::{EndpointAddress, endpoint_address, parse_endpoint};
+use crate::address::{EndpointAddress, endpoint_address};
 use crate::balance::{Balance, balance};
 use crate::bounds::MAX_ENDPOINTS;
+use crate::circuit_breaker::{BreakerDraft, CircuitBreaker, circuit_breaker};
+use crate::concurrency::{Concurrency, concurrency};
 use crate::diagnostic::Diagnostic;
+use crate::fallback::{Fallback, FallbackFile};
+use crate::health::{Ejection, HealthCheck, Probe, ejection, health};
+use crate::hedge::{Hedge, hedge};
 use crate::location::{Location, Span};
-use crate::node::{Node, quote};
-use crate::quantity::Cap;
-use crate::read::{At, Read, Reading, at, default, required};
-use crate::readers::{cap, one_or_list, short_for, text, whole, words};
+use crate::node::Node;
+use crate::quantity::{Cap, Percent};
+use crate::read::{At, Read, Reading, at, default, optional, required};
+use crate::readers::{boolean, cap, one_or_list, percent, short_for, whole, word_or, words};
+use crate::retries::{RetryBudget, retry_budget};
 use crate::section::{section, section_of};
-use crate::shape::TextShape;
 use crate::timeouts::timeout;
 use crate::tls::{UpstreamTls, upstream_tls};
-use crate::token::{NAME, Name};
+use crate::token::{Name, name};
 use std::collections::HashMap;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
@@ -27,6 +32,8 @@ pub struct Upstream {
     pub endpoints: Vec<Endpoint>,
     /// How an endpoint is chosen.
     pub balance: Balance,
+    /// The share of a group of endpoints below which others get some of its requests.
+    pub spill_below: Percent,
     /// How TLS is spoken with endpoints; `None` without TLS.
     pub tls: Option<UpstreamTls>,
     /// Which version of HTTP is spoken with endpoints.
@@ -39,6 +46,22 @@ pub struct Upstream {
     pub idle_timeout: Duration,
     /// The requests that wait when every connection is in use.
     pub queue: Queue,
+    /// When it is left alone because it fails; `None` for never.
+    pub circuit_breaker: Option<CircuitBreaker>,
+    /// How many retries it may get.
+    pub retry_budget: RetryBudget,
+    /// When requests get a second try while the first one goes on; `None` for never.
+    pub hedge: Option<Hedge>,
+    /// How endpoints are probed; `None` if they are not.
+    pub health: Option<HealthCheck>,
+    /// When endpoints are ejected; `None` for never.
+    pub ejection: Option<Ejection>,
+    /// The share of the endpoints that have to be healthy for the others to get no requests.
+    pub panic_below: Percent,
+    /// How long an endpoint that is healthy again gets fewer requests than its share; 0 for not at all.
+    pub slow_start: Duration,
+    /// How many requests may run at the same moment; `None` for as many as there are.
+    pub concurrency: Option<Concurrency>,
     /// Where the file says so.
     pub location: Location,
 }
@@ -48,8 +71,14 @@ pub struct Upstream {
 pub struct Endpoint {
     /// Where it listens.
     pub address: EndpointAddress,
-    /// Its share beside the other endpoints.
+    /// Its share beside the other endpoints of its group.
     pub weight: NonZeroU16,
+    /// Its group: those with smaller numbers come first.
+    pub priority: u8,
+    /// Whether it is in another zone than the gateway: of its group it comes last.
+    pub is_remote: bool,
+    /// Whether it gets no more requests than those that are tied to it.
+    pub is_draining: bool,
     /// Where the file says so.
     pub location: Location,
 }
@@ -66,6 +95,8 @@ pub enum Protocol {
 }
 
 const MAX_QUEUE: i64 = 16_384;
+/// As many endpoints as a name may stand for, as far as shares of them are compared.
+const MANY: u64 = 10_000;
 
 section! {
     "queue", "a queue", Any;
@@ -84,10 +115,20 @@ section! {
     /// A server of an upstream. A plain string sets `address` alone.
     pub(crate) struct EndpointFields {
         /// Its address: a name or an IP address with a port, or a Unix socket. All addresses of a name are used, and it
-        /// is resolved again when its TTL expires.
+        /// is resolved again when its TTL expires. `srv:` with a name, such as `srv:_http._tcp.shop.internal`, stands for
+        /// the servers in its SRV records (RFC 2782), with the ports, the weights (0 counts as 1) and the order of groups
+        /// (within this endpoint's `priority`) that these say; at most 64. `weight` does not count for them.
         pub(crate) address: At<EndpointAddress> = required(at(endpoint_address())),
         /// Its share relative to the other endpoints, under every balance policy.
         pub(crate) weight: NonZeroU16 = default("1", whole(1..=1_000)),
+        /// The group that it belongs to. Requests go to the group with the smallest number, and to the next one as far as too
+        /// few endpoints of the first can take requests (`spill_below`): a backup has a higher number than the others.
+        pub(crate) priority: u8 = default("0", whole(0..=9)),
+        /// Where it runs, such as a rack, a data centre or an availability zone. Of endpoints with the same `priority`, those
+        /// in the gateway's own `zone` come first, and so do those in none.
+        pub(crate) zone: Option<Name> = optional("none: it is as near as those in the gateway's own", name()),
+        /// Takes it out of service: it gets no new requests, except those whose sticky cookie names it. What runs goes on.
+        pub(crate) drain: bool = default("false", boolean()),
     }
 }
 
@@ -102,6 +143,10 @@ section! {
         /// running requests; `p2c_ewma` the better of two drawn at random, by latency times running requests; `random`;
         /// or a policy with settings. Weights count in all of them.
         pub(crate) balance: Balance = default("round_robin", balance()),
+        /// Of the endpoints with one `priority` (and zone), by weight, the share that has to be able to take requests.
+        /// Below it, requests spill over to the next group in proportion: if it is 70% and half as many are left, half of
+        /// the requests go on to the next group.
+        pub(crate) spill_below: Percent = default("70%", percent(1..=100)),
         /// Uses TLS to its endpoints; `on` with all defaults.
         pub(crate) tls: Option<UpstreamTls> = default("off", upstream_tls()),
         /// The version of HTTP to its endpoints: `h1` (HTTP/1.1), `h2` (HTTP/2; without TLS, with prior knowledge), or
@@ -123,6 +168,33 @@ section! {
         pub(crate) idle_timeout: Duration = default("55s", timeout()),
         /// The requests that wait for a connection.
         pub(crate) queue: Queue = default("{}", section_of::<Queue>()),
+        /// When it gets no requests for a while because too many fail or are slow. `{}` for one with all defaults.
+        pub(crate) circuit_breaker: Option<BreakerDraft> =
+            default("off", word_or("off", None, circuit_breaker().map(Some))),
+        /// How many retries its requests may cause, from all routes.
+        pub(crate) retry_budget: RetryBudget = default("{}", retry_budget()),
+        /// Sends a request that takes long to a second endpoint as well: `hedge: p95`.
+        pub(crate) hedge: Option<At<Hedge>> =
+            default("off", word_or("off", None, at(hedge()).map(Some))),
+        /// Probes of its endpoints: `health: tcp`, `health: { probe: { http: /healthz } }`.
+        pub(crate) health: Option<HealthCheck> =
+            default("off", word_or("off", None, health().map(Some))),
+        /// When endpoints get no requests for a while because those that they got fared badly.
+        pub(crate) ejection: Option<Ejection> =
+            default("{}", word_or("off", None, ejection().map(Some))),
+        /// If a smaller share of the endpoints is healthy (by probes) and not ejected, those that are not get requests again: what finds
+        /// so many unhealthy is probably wrong, and the few that are left could not take the load. The shares of groups (`priority`,
+        /// zones, SRV records) add up: while a backup is there, nothing that fails is used. Endpoints that drain, that an operator has
+        /// ejected or that wait for their first probes do not count and get none; those with an open circuit breaker count as
+        /// unhealthy and get none. 0%: never.
+        pub(crate) panic_below: Percent = default("30%", percent(0..=100)),
+        /// How long an endpoint that has become healthy, or is new, gets fewer requests than its share: from a tenth of it, rising
+        /// steadily. `off`: all at once.
+        pub(crate) slow_start: Duration =
+            default("off", word_or("off", Duration::ZERO, timeout())),
+        /// Limits the requests that run at the same moment by a number that finds itself, so that an upstream that cannot serve
+        /// all of them serves as many as it can: `adaptive`, or with settings.
+        pub(crate) concurrency: Option<Concurrency> = default("off", concurrency()),
     }
 }
 
@@ -130,6 +202,7 @@ section! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EndpointDraft {
     pub(crate) endpoint: Endpoint,
+    zone: Option<Name>,
     pub(crate) span: Span,
 }
 
@@ -139,14 +212,26 @@ pub(crate) fn upstream() -> impl Read<Value = UpstreamFields> {
 
 fn endpoint() -> impl Read<Value = EndpointDraft> {
     short_for("address", section_of::<EndpointFields>()).map(|fields| {
-        let EndpointFields { address: At { value: address, span }, weight } = fields;
-        EndpointDraft { endpoint: Endpoint { address, weight, location: span.start }, span }
+        let EndpointFields { address, weight, priority, zone, drain: is_draining } = fields;
+        let At { value: address, span } = address;
+        let location = span.start;
+        let endpoint =
+            Endpoint { address, weight, priority, is_remote: false, is_draining, location };
+        EndpointDraft { endpoint, zone, span }
     })
 }
 
-fn check(fields: UpstreamFields, _: &Node, to: &mut Reading<'_>) -> Option<UpstreamFields> {
+impl EndpointDraft {
+    /// The endpoint, as it looks from a zone.
+    pub(crate) fn seen_from(self, zone: Option<&Name>) -> Endpoint {
+        let is_remote = self.zone.as_ref().zip(zone).is_some_and(|(its, own)| its != own);
+        Endpoint { is_remote, ..self.endpoint }
+    }
+}
+
+fn check(fields: UpstreamFields, node: &Node, to: &mut Reading<'_>) -> Option<UpstreamFields> {
     let mut seen: HashMap<&EndpointAddress, Span> = HashMap::new();
-    for EndpointDraft { endpoint, span } in &fields.endpoints {
+    for EndpointDraft { endpoint, zone: _, span } in &fields.endpoints {
         if let Some(first) = seen.insert(&endpoint.address, *span) {
             let message = format!("the endpoint `{}` appears twice", endpoint.address);
             let error =
@@ -154,65 +239,109 @@ fn check(fields: UpstreamFields, _: &Node, to: &mut Reading<'_>) -> Option<Upstr
             to.add(error.help("to give an endpoint a larger share, set its `weight`"));
         }
     }
+    if fields.endpoints.iter().all(|draft| draft.endpoint.is_draining) {
+        let span = fields.endpoints.first().map_or(node.span, |draft| draft.span);
+        let warning = Diagnostic::warning(span, "all endpoints of this upstream drain");
+        to.add(warning.label("only requests with a sticky cookie are sent on; others get 503"));
+    }
+    check_probe(&fields, node, to);
+    check_panic(&fields, node, to);
+    check_hedge(&fields, node, to);
     Some(fields)
 }
 
-/// The place of an upstream in [`crate::Config::upstreams`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UpstreamId(u16);
+/// What keeps requests from endpoints that fail must not be undone as soon as it does. Where the shares of several groups add up, nothing
+/// of that can be said.
+fn check_panic(fields: &UpstreamFields, node: &Node, to: &mut Reading<'_>) {
+    let UpstreamFields { endpoints, health, ejection, panic_below, .. } = fields;
+    let in_use = || endpoints.iter().filter(|draft| !draft.endpoint.is_draining);
+    let group = |draft: &EndpointDraft| (draft.endpoint.priority, draft.zone.clone());
+    let mut groups = in_use().map(group);
+    let first = groups.next();
+    if groups.any(|group| Some(group) != first) {
+        return;
+    }
+    let is_one = |address: &EndpointAddress| {
+        matches!(address, EndpointAddress::Ip(_) | EndpointAddress::Unix(_))
+    };
+    let is_counted = in_use().all(|draft| is_one(&draft.endpoint.address));
+    // Names stand for any number of endpoints.
+    let all = if is_counted { in_use().count() as u64 } else { MANY };
+    if all < 2 {
+        return;
+    }
+    let panics = |left: u64| left * 10_000 < all * u64::from(panic_below.as_hundredths());
+    if panics(all - 1) && (health.is_some() || ejection.is_some()) {
+        let message = "as soon as one endpoint fails, all of them get requests";
+        let error = Diagnostic::error(node.key_span("panic_below"), message);
+        let error = error.label("then neither probes nor ejection keep requests from it");
+        to.add(error.help("lower `panic_below`; `ejection: off` ejects no endpoint at all"));
+        return;
+    }
+    let Some(Ejection { max_share, .. }) = ejection else { return };
+    if panics(all - max_share.of(all).clamp(1, all - 1)) {
+        let key = if node.entry("panic_below").is_some() { "panic_below" } else { "ejection" };
+        let message = "ejection can leave so few endpoints that all of them get requests again";
+        let warning = Diagnostic::warning(node.key_span(key), message);
+        let label = format!("`max_share` is {max_share}, and `panic_below` is {panic_below}");
+        to.add(warning.label(label).help("lower one of the two"));
+    }
+}
+
+/// A probe has to go over what the upstream speaks.
+fn check_probe(fields: &UpstreamFields, node: &Node, to: &mut Reading<'_>) {
+    let Some(HealthCheck { probe, .. }) = &fields.health else { return };
+    let (message, help) = match probe {
+        Probe::Tls if fields.tls.is_none() => {
+            ("a TLS probe needs TLS", "set `tls` in this upstream, or probe with `tcp`")
+        }
+        Probe::Grpc(_) if fields.protocol == Protocol::H1 => (
+            "a gRPC probe needs HTTP/2",
+            "set `protocol: h2` in this upstream, or probe with `http`",
+        ),
+        _ => return,
+    };
+    to.add(Diagnostic::error(node.key_span("health"), message).help(help));
+}
+
+/// A hedge goes to another endpoint, which has to be as good as the first one.
+fn check_hedge(fields: &UpstreamFields, node: &Node, to: &mut Reading<'_>) {
+    if fields.hedge.is_none() {
+        return;
+    }
+    let span = node.key_span("hedge");
+    if matches!(fields.balance, Balance::StickyCookie(_)) {
+        let error = Diagnostic::error(span, "a hedge would leave the endpoint that a cookie names");
+        let error = error.label("it goes to an endpoint without the client's session");
+        to.add(error.help("remove `hedge`, or balance without a cookie"));
+    }
+    if let [EndpointDraft { endpoint, .. }] = fields.endpoints.as_slice()
+        && matches!(endpoint.address, EndpointAddress::Ip(_) | EndpointAddress::Unix(_))
+    {
+        let warning = Diagnostic::warning(span, "there is no second endpoint to hedge with");
+        to.add(warning.label("no effect").help("add endpoints, or remove `hedge`"));
+    }
+}
 
 impl Upstream {
+    /// What requests get while its circuit breaker is open.
+    pub fn fallback(&self) -> Option<&Fallback> {
+        self.circuit_breaker.as_ref()?.fallback.as_ref()
+    }
+
+    /// The file that they get then.
+    pub fn fallback_file(&self) -> Option<&FallbackFile> {
+        match self.fallback()? {
+            Fallback::File(file) => Some(file),
+            Fallback::Respond(_) | Fallback::Upstream(_) => None,
+        }
+    }
+
     /// The same upstream wherever the file has it.
     pub fn without_locations(&self) -> Upstream {
         let location = Span::NOWHERE.start;
         let endpoints = self.endpoints.iter().cloned();
         let endpoints = endpoints.map(|endpoint| Endpoint { location, ..endpoint });
         Upstream { endpoints: endpoints.collect(), location, ..self.clone() }
-    }
-}
-
-impl UpstreamId {
-    /// The index into [`crate::Config::upstreams`].
-    pub fn index(self) -> usize {
-        self.0.into()
-    }
-}
-
-/// The name of an upstream of the file.
-pub(crate) fn upstream_name() -> impl Read<Value = UpstreamId> {
-    let shape = TextShape { what: "the name of an upstream", examples: "`api`", ..NAME };
-    text(shape, |text| Ok(text.to_owned()))
-        .then(|name: String, node, to| find_upstream(&name, node.span, to))
-}
-
-/// The upstream of that name, which is used from now on.
-pub(crate) fn find_upstream(name: &str, span: Span, to: &mut Reading<'_>) -> Option<UpstreamId> {
-    let place = to.declared.upstreams.use_name(name);
-    if let Some(place) = place.and_then(|place| u16::try_from(place).ok()) {
-        return Some(UpstreamId(place));
-    }
-    let error = Diagnostic::error(span, format!("there is no upstream {}", quote(name)));
-    let help = match parse_endpoint(name).is_ok() || name.contains("://") {
-        true => {
-            "define the upstream under a name in `upstreams`, and name it in the route: `upstream: api`".into()
-        }
-        false => help_for(name, to),
-    };
-    to.fail(error.label("not found in `upstreams`").help(help))
-}
-
-/// What to do about a name that no upstream has.
-fn help_for(name: &str, to: &Reading<'_>) -> String {
-    const SHOWN: usize = 8;
-    let upstreams = &to.declared.upstreams;
-    if let Some(help) = to.did_you_mean(name, upstreams.iter()) {
-        return help;
-    }
-    let count = upstreams.iter().len();
-    let names: Vec<_> = upstreams.iter().take(SHOWN).map(quote).collect();
-    match count {
-        0 => "the file defines no `upstreams`".to_owned(),
-        1..=SHOWN => format!("the file defines {}", names.join(", ")),
-        _ => format!("the file defines {} and {} more", names.join(", "), count - SHOWN),
     }
 }

@@ -31,7 +31,7 @@ fn policy(policy: &str) -> String {
 fn a_section_that_is_none_says_its_keys() {
     for (says, wanted) in [
         (section("timeouts: 30s"), "write a mapping with some of the keys `handshake`, "),
-        (section("limits: 10MiB"), "and 12 more; `{}` for the defaults"),
+        (section("limits: 10MiB"), "and 13 more; `{}` for the defaults"),
         (section("forwarding: on"), "write a mapping with some of the keys `"),
         (section("limits: [10MiB]"), "write a mapping with some of the keys `head`, `target`"),
         (policy("cors: '*'"), "; `origins` is required"),
@@ -122,11 +122,11 @@ fn what_was_probably_meant_is_said() {
         ),
         (
             section("upstreams: { a: { endpoints: a:1, health_check: {} } }"),
-            "there are no active health checks yet",
+            "`health` probes endpoints",
         ),
         (
-            section("upstreams: { a: { endpoints: a:1, circuit_breaker: {} } }"),
-            "there is no circuit breaker yet",
+            section("upstreams: { a: { endpoints: a:1, circuitBreaker: {} } }"),
+            "did you mean `circuit_breaker`?",
         ),
         (section("http3: true"), "there is no HTTP/3 yet"),
     ] {

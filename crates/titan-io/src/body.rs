@@ -86,6 +86,10 @@ pub trait RequestBody: BodySource {
     fn poll_ahead(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<Result<(), Error>>;
     /// How much of it has come and was not taken.
     fn ahead(&self) -> usize;
+    /// How long what was not taken of it is, where all of it has come.
+    fn rest(&self) -> Option<usize> {
+        None
+    }
     /// Waits until there is something to say about the client. Only asked once the body is done.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<ClientState>;
     /// Waits until the client has given the request up, where that shows although nothing is read.
@@ -98,6 +102,10 @@ pub trait RequestBody: BodySource {
     fn set_limit(&mut self, bytes: u64) -> Result<(), Error>;
     /// Bytes of the request, its head included, that have arrived and been used.
     fn received(&self) -> u64;
+    /// Whether it could start over.
+    fn is_repeatable(&self) -> bool {
+        false
+    }
     /// Starts over, if everything that was consumed is still there; false otherwise.
     fn rewind(&mut self) -> bool {
         false

@@ -1,6 +1,7 @@
 //! The errors of exchanges: which side caused them, the response to them, and whether to retry.
 
-use std::fmt;
+use rustix::io::Errno;
+use std::{fmt, io};
 pub use titan_http::Status;
 
 /// A failed exchange.
@@ -171,6 +172,12 @@ kinds! {
     QueueFull Gateway SERVICE_UNAVAILABLE "queue-full" "Too many requests are waiting for the upstream.";
     /// No connection became free in time.
     QueueTimeout Gateway SERVICE_UNAVAILABLE "queue-timeout" "No connection to the upstream became free in time.";
+    /// The circuit breaker of the upstream is open.
+    CircuitOpen Gateway SERVICE_UNAVAILABLE "circuit-open" "The upstream is failing, and gets no requests for a while.";
+    /// As many requests run at the upstream as it can serve, and others wait already that matter as much.
+    Overloaded Gateway SERVICE_UNAVAILABLE "overloaded" "Too many requests are being served at the moment.";
+    /// The gateway has no descriptor or memory left for a connection to the endpoint.
+    NoSocket Gateway SERVICE_UNAVAILABLE "no-socket" "The gateway cannot open more connections at the moment.";
     /// The endpoint refused the connection.
     Connect Upstream BAD_GATEWAY "connect" "The upstream could not be reached.";
     /// The endpoint did not accept the connection in time.
@@ -201,10 +208,12 @@ kinds! {
     TooManyTunnels Gateway SERVICE_UNAVAILABLE "too-many-tunnels" "Too many tunnels are open.";
     /// The deadline of a gRPC call is malformed.
     BadDeadline Downstream BAD_REQUEST "bad-grpc-timeout" "The grpc-timeout field is not valid.";
+    /// The field with the deadline of a request (`deadline_header`) is malformed.
+    BadDeadlineField Downstream BAD_REQUEST "bad-deadline" "The field with the deadline is not a number of milliseconds.";
     /// The body of a gRPC-Web text call is not valid base64.
     BadWebText Downstream BAD_REQUEST "bad-grpc-web-text" "The body is not base64.";
-    /// The deadline of a call has passed.
-    Deadline Gateway GATEWAY_TIMEOUT "deadline" "The deadline of the call has passed.";
+    /// The deadline of a request has passed.
+    Deadline Gateway GATEWAY_TIMEOUT "deadline" "The deadline of the request has passed.";
     /// The gateway itself failed.
     Internal Gateway INTERNAL_SERVER_ERROR "internal" "The gateway failed.";
 }
@@ -280,6 +289,13 @@ impl Error {
     }
 }
 
+/// Whether a connection has failed because this process or this machine has no descriptor or memory left: its peer has no part in
+/// that. `EADDRNOTAVAIL` is none of these errors: it says that no port is left, but also that the machine has no IPv6.
+pub fn is_shortage(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM))
+}
+
 impl From<Kind> for Error {
     fn from(kind: Kind) -> Error {
         Error::new(kind)
@@ -320,6 +336,17 @@ mod tests {
         assert_eq!(error_of(Kind::Connect, Kind::Tls), Kind::Tls);
         assert_eq!(error_of(Kind::Connect, Kind::ConnectTimeout), Kind::ConnectTimeout);
         assert_eq!(error_of(Kind::Tls, Kind::Closed), Kind::Closed);
+    }
+
+    #[test]
+    fn a_shortage_is_no_failure_of_the_peer() {
+        let is_shortage = |errno: Errno| is_shortage(&errno.into());
+        assert!([Errno::MFILE, Errno::NFILE, Errno::NOMEM].into_iter().all(is_shortage));
+        // A full listen queue of a Unix socket is the last of these.
+        assert!(
+            ![Errno::CONNREFUSED, Errno::ADDRNOTAVAIL, Errno::AGAIN].into_iter().any(is_shortage)
+        );
+        assert!(!super::is_shortage(&io::ErrorKind::UnexpectedEof.into()));
     }
 
     #[test]

@@ -212,6 +212,10 @@ impl<B: RequestBody + ?Sized> RequestBody for HeldBody<'_, B> {
         self.source.received()
     }
 
+    fn is_repeatable(&self) -> bool {
+        self.is_repeatable
+    }
+
     fn rewind(&mut self) -> bool {
         if self.is_repeatable {
             self.start = 0;

@@ -2,6 +2,7 @@
 
 use crate::buffer::Buffers;
 use crate::clock::{Clock, CoarseInstant};
+use crate::random::Random;
 use crate::splice::Pipes;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,7 +16,7 @@ pub struct Io {
     pub buffers: Rc<Buffers>,
     /// Pipes for large bodies.
     pub pipes: Rc<Pipes>,
-    random: Cell<u64>,
+    random: Random,
     is_draining: Cell<bool>,
     /// When connections without a request are closed, once the worker drains.
     idle_until: Cell<CoarseInstant>,
@@ -43,7 +44,7 @@ impl Io {
             clock: Clock::new(),
             buffers: Rc::default(),
             pipes: Rc::default(),
-            random: Cell::new(seed()),
+            random: Random::default(),
             is_draining: Cell::new(false),
             idle_until: Cell::new(CoarseInstant::NEVER),
         })
@@ -71,24 +72,13 @@ impl Io {
         self.idle_until.get().max(grace)
     }
 
-    /// A random number (xorshift64*). Suitable for choosing endpoints, not for secrets.
+    /// A random number. Suitable for choosing endpoints, not for secrets.
     pub fn random(&self) -> u64 {
-        let mut state = self.random.get();
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        self.random.set(state);
-        state.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        self.random.next()
     }
 
     /// Enough randomness to name a request by.
     pub fn random_id(&self) -> u128 {
         u128::from(self.random()) << 64 | u128::from(self.random())
     }
-}
-
-/// A seed that differs from worker to worker and from start to start; never 0.
-fn seed() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new().build_hasher().finish() | 1
 }

@@ -6,7 +6,7 @@
 //! | counters that one thread writes | [`counter`] |
 //! | errors: which side caused them, and their status | [`error`] |
 //! | what a limit counts as one client, and how much each client uses of shared resources | [`network`], [`shares`], [`memory`] |
-//! | time, receive buffers | [`clock`], [`buffer`] |
+//! | time, chance, receive buffers | [`clock`], [`random`], [`buffer`] |
 //! | a socket of any kind, its halves, the TLS session over it | [`stream`] |
 //! | bytes that go from socket to socket | [`splice`] |
 //! | what a worker provides to its connections; a connection that is being served | [`io`], [`transport`] |
@@ -33,6 +33,8 @@ pub mod shares;
 pub mod memory;
 
 pub mod clock;
+
+pub mod random;
 
 pub mod buffer;
 

@@ -47,12 +47,13 @@ impl PolicyCounters {
 impl Shared {
     /// What exists already, or an unused one.
     pub fn new(revocations: Option<&Revocations>, registry: &Registry) -> Shared {
-        // Requests that wait are bounded over all limits.
+        // Requests that wait are bounded over all policies that delay some.
         let waiting = registry.shared((), Waiting::default);
         Shared {
             jwt: revocations.cloned(),
             early_limit: Arc::clone(&waiting),
-            rate_limit: waiting,
+            rate_limit: Arc::clone(&waiting),
+            fault: waiting,
             authorise: registry.shared((), Verifiers::default),
             ..Shared::default()
         }

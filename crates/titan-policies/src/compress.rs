@@ -7,11 +7,13 @@ mod compressor;
 mod decoder;
 mod decompressor;
 mod encoder;
+mod whole;
 
-pub use coded::{Coded, describe_decoded};
+pub use coded::{Coded, ContentCoding, describe_decoded};
 pub use compressor::Compressor;
 pub use decompressor::{Decoding, Decompressor};
 pub use encoder::Encoders;
+pub use whole::{NotDecoded, decode_whole};
 
 use crate::context::{PolicyContext, Step};
 use crate::policy::{ExchangeEnd, Metric, OwnState, Policy, Response, Setting};

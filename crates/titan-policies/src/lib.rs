@@ -41,6 +41,8 @@ mod early_limit;
 
 mod failure_limit;
 
+pub mod fault;
+
 pub mod transform;
 
 pub mod compress;

@@ -1,6 +1,7 @@
 //! What the request halves of policies leave for their response halves.
 
 use crate::compress::{CODING_REFUSED, Coded, Decoding};
+use crate::fault::Truncation;
 use crate::findings::Findings;
 use crate::list::States;
 use titan_http::BodyLength;
@@ -24,5 +25,10 @@ impl PolicyState {
             Coded::Decode(decoding) => Ok(Some(decoding)),
             Coded::Refused => Err(CODING_REFUSED.into()),
         }
+    }
+
+    /// What cuts the response off, where it is to end early on purpose.
+    pub fn truncation(&self) -> Option<Truncation> {
+        self.states.fault.0.map(Truncation::after)
     }
 }

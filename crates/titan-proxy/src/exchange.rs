@@ -1,23 +1,29 @@
 //! The spine: one request and its response, from the complete head to the record of how it went.
 
 mod attempt;
+mod capture;
+mod copy;
+mod deadline;
 mod deliver;
+mod enter;
 mod files;
+mod forward;
+mod hedge;
 mod hold;
 mod idle;
 mod own;
 mod pending;
 mod presence;
+mod retry;
+mod start;
 mod subrequest;
 mod tunnel;
 
-use attempt::SendOptions;
-use deliver::Remainder;
-use hold::Hold;
+use copy::Mirroring;
 use subrequest::SubrequestClient;
 pub(crate) use tunnel::Tunnel;
 
-use crate::forwarding::{KnownClient, Reach, count_hop};
+use crate::forwarding::KnownClient;
 use crate::grpc::{self, Dialect, web};
 use crate::origin::Origin;
 use crate::route::{Allow, Match};
@@ -26,28 +32,25 @@ use crate::steps::{Destination, Observer, Steps};
 use crate::upgrade::{TunnelPermit, Upgrade};
 use crate::worker::Worker;
 use std::future::{Future, poll_fn};
-use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use titan_config::Protocol;
 use titan_http::BodyLength;
-use titan_http::{RequestHead, ResponseHead, Status};
+use titan_http::{Fields, RequestHead, ResponseHead, Status};
 use titan_io::body::{Content, RequestBody, ResponseSink};
 use titan_io::clock::Timer;
-use titan_io::error::{Error, Kind, Side};
+use titan_io::error::{Error, Kind};
 use titan_io::network::ClientNetwork;
 use titan_io::transform::{Transformed, Transforms};
 use titan_policies::buffered_response::BufferedResponse;
 use titan_policies::compress::{Decoding, Decompressor, Encoding, describe_decoded};
 use titan_policies::context::{PolicyContext, Step};
+use titan_policies::fault::INJECTED_ABORT;
 use titan_policies::policy::ExchangeEnd;
 use titan_policies::state::PolicyState;
-use titan_upstream::attempts::Attempts;
-use titan_upstream::balance::KeySource;
-use titan_upstream::members::Upstream;
+use titan_upstream::concurrency::Permit;
 
 /// One request with its response.
 pub(crate) struct Exchange<'x, B: ?Sized, S: ?Sized> {
@@ -79,6 +82,8 @@ pub(crate) struct Record {
     route: Option<usize>,
     /// Whether a policy asks, not a client: the response is for that policy, and no other one sees it.
     is_subrequest: bool,
+    /// Whether it is the copy of a request, which waits for nothing that requests wait for.
+    is_copy: bool,
     /// The methods that would have been taken.
     allow: Option<Allow>,
     /// The length of the file of which another part was requested.
@@ -87,18 +92,29 @@ pub(crate) struct Record {
     status: Option<Status>,
     /// What the client gets its response in, where the request is a gRPC call.
     dialect: Option<Dialect>,
-    /// How long that call may take in all, where its client says so.
+    /// How long the request may take in all, where its client says so.
     timeout: Option<Duration>,
+    /// After how long a rejected request may be sent again.
+    retry_after: Option<Duration>,
+    /// The same, where its client or its route say so.
+    deadline: Option<Duration>,
     /// Whether the attempt that runs has sent any of the request.
     is_sent: bool,
+    /// The status that its endpoint has responded with, of a call what its own status means, and how long the head took where
+    /// that is measured.
+    responded: Option<(Status, Option<Duration>)>,
     /// Whether any of the request body has gone out. Unless it is held, it cannot be sent again.
     is_body_used: bool,
     /// What the policies have noted.
     policies: PolicyState,
     /// The place among open tunnels that the request has, where it asks for one.
     permit: Option<TunnelPermit>,
+    /// Counts it as running at its upstream, where that is limited.
+    running: Option<Permit>,
     /// The tunnel that the connection goes on as.
     tunnel: Option<Box<Tunnel>>,
+    /// What is done for a mirror.
+    mirroring: Option<Box<Mirroring>>,
 }
 
 impl Record {
@@ -119,6 +135,13 @@ impl Record {
         let state = (&mut self.policies, sent);
         let encoding = chain.apply_to_response(state, head, content, worker.of_policies());
         encoding.map_err(|_| Kind::Internal.into())
+    }
+
+    /// Notes how the call has fared, where the request is one and these fields of its response say so.
+    pub(super) fn note_status_of_call(&mut self, fields: &Fields) {
+        if let (Some(_), Some((status, _))) = (self.dialect, &mut self.responded) {
+            *status = grpc::http_status(*status, fields);
+        }
     }
 
     /// The status that a response with that one goes out with.
@@ -155,16 +178,22 @@ impl Default for Record {
             started: Instant::now(),
             route: None,
             is_subrequest: false,
+            is_copy: false,
             allow: None,
             length: None,
             status: None,
             dialect: None,
             timeout: None,
+            retry_after: None,
+            deadline: None,
             is_sent: false,
+            responded: None,
             is_body_used: false,
             policies: PolicyState::default(),
             permit: None,
+            running: None,
             tunnel: None,
+            mirroring: None,
         }
     }
 }
@@ -230,6 +259,7 @@ impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
             }
         };
         self.snapshot.counted(Some(found.route)).cells(self.worker.index()).begun.add(1);
+        self.shed(found.route)?;
         if let Step::Respond(response) = self.apply_policies(&found).await? {
             let BufferedResponse { head, body } = *response;
             return self.send(head, &body).await;
@@ -353,121 +383,6 @@ impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
 }
 
 impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
-    /// Lets an upstream respond, for a gRPC call within the deadline of its client.
-    async fn proxy_in_time(&mut self, proxy: &Proxy, found: &Match) -> Result<(), Error> {
-        if self.record.dialect.is_some() {
-            self.record.timeout = grpc::timeout(&self.request.fields)?;
-        }
-        let timer = self.record.timeout.map(|_| self.worker.io.clock.timer());
-        let deadline = self.worker.io.clock.deadline(self.time_left()?.unwrap_or(Duration::MAX));
-        let mut proxied = pin!(self.proxy(proxy, found));
-        // Given up wherever it is: what it holds is given back as it is dropped.
-        poll_fn(|cx| match (proxied.as_mut().poll(cx), &timer) {
-            (Poll::Pending, Some(timer)) => {
-                timer.poll(cx, deadline).map(|()| Err(Kind::Deadline.into()))
-            }
-            (result, _) => result,
-        })
-        .await
-    }
-
-    /// What is left of the time that the client gives its call.
-    fn time_left(&self) -> Result<Option<Duration>, Error> {
-        let Some(timeout) = self.record.timeout else { return Ok(None) };
-        let left = timeout.saturating_sub(self.record.started.elapsed());
-        if left.is_zero() { Err(Kind::Deadline.into()) } else { Ok(Some(left)) }
-    }
-
-    /// What a failure of an endpoint is to the client. One that ends its stream because the time is over may do
-    /// so before the gateway's own timer, which is coarser.
-    fn or_deadline(&self, error: Error) -> Error {
-        let gives_up = matches!(error.kind, Kind::Reset | Kind::Truncated);
-        match gives_up && self.time_left().is_err() {
-            true => Kind::Deadline.into(),
-            false => error,
-        }
-    }
-
-    async fn proxy(&mut self, proxy: &Proxy, found: &Match) -> Result<(), Error> {
-        if let Reach::Here(status) = count_hop(self.request).map_err(|_| Kind::Internal)? {
-            return self.send(ResponseHead::with_status(status), &[]).await;
-        }
-        if let Some(most) = proxy.config.body_limit.at_most() {
-            self.body.set_limit(most.bytes())?;
-        }
-        let snapshot: &'x Snapshot = self.snapshot;
-        let index = proxy.split.pick();
-        let upstream = &snapshot.upstreams[index];
-        self.record.permit = self.admit_upgrade(proxy, upstream)?;
-        match self.hold(proxy) {
-            Hold::Nothing => {}
-            Hold::Beginning(bytes) => self.await_beginning(bytes, &proxy.config.timeouts).await?,
-            Hold::Whole(whole) => {
-                return Box::pin(self.forward_held(whole, proxy, found, index)).await;
-            }
-        }
-        self.forward(proxy, found, index).await
-    }
-
-    /// Sends the request on to the upstream at that place.
-    async fn forward(&mut self, proxy: &Proxy, found: &Match, index: usize) -> Result<(), Error> {
-        let snapshot: &'x Snapshot = self.snapshot;
-        let upstream = &snapshot.upstreams[index];
-        let client = snapshot.forwarding.client(self.origin, &self.request.fields);
-        // Chosen by what the client requested, before that is rewritten for the upstream.
-        let members = self.worker.members.get(index, upstream);
-        let attempts = Attempts::new(upstream, members, &key_source(self.request, client));
-        self.prepare(proxy, found)?;
-        self.try_endpoints((&proxy.config).into(), index, attempts).await
-    }
-
-    /// Tries one endpoint of the upstream at that position after the other, as far as retries are allowed.
-    async fn try_endpoints(
-        &mut self,
-        how: SendOptions<'_>,
-        index: usize,
-        mut attempts: Attempts,
-    ) -> Result<(), Error> {
-        let snapshot: &'x Snapshot = self.snapshot;
-        let cells = snapshot.upstreams[index].counted.cells(self.worker.index());
-        let mut failed: Option<Error> = None;
-        loop {
-            let chosen = attempts.next(self.worker.io.random(), self.record.started);
-            let attempt = chosen.map_err(|kind| {
-                failed.unwrap_or_else(|| {
-                    self.log_failure(index, None, kind.into());
-                    kind.into()
-                })
-            })?;
-            let mut pending = None;
-            let result = match self.start(how, &attempt, cells, &mut pending).await {
-                Ok(()) => self.deliver(how, &mut pending).await,
-                Err(error) => Err(error),
-            };
-            let error = match result.map_err(|error| self.or_deadline(error)) {
-                Ok(Remainder::None) => return Ok(()),
-                Ok(Remainder::Response(rest)) => return Box::pin(self.deliver_rest(rest)).await,
-                Ok(Remainder::Tunnel(switched)) => {
-                    let tunnel = self.tunnel(index, how.timeouts.tunnel, *switched);
-                    self.record.tunnel = Some(Box::new(tunnel));
-                    return Ok(());
-                }
-                Err(error) => error,
-            };
-            let telling = failed.map_or(error, |before| before.or_more_telling(error));
-            cells.failures.add(u64::from(error.side == Side::Upstream));
-            self.log_failure(index, Some(attempt.endpoint()), error);
-            if error.side == Side::Upstream && !self.sink.is_started() {
-                attempt.note_failure(how.timeouts.response, self.record.started);
-            }
-            if !self.may_retry(error) || attempts.count() > how.retries.into() {
-                return Err(telling);
-            }
-            cells.retries.add(1);
-            failed = Some(telling);
-        }
-    }
-
     /// Whether the client would take any successful response for the consent to a tunnel.
     fn wants_tunnel(&self) -> bool {
         self.upgrade.as_ref().is_some_and(Upgrade::is_binding)
@@ -479,36 +394,12 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         (Steps { snapshot, origin, request, text }, record)
     }
 
-    /// Decides about the protocol that the client wants to go on in. A wish that is not granted is as if it were
-    /// not there, where it can be.
-    fn admit_upgrade(
-        &mut self,
-        proxy: &Proxy,
-        upstream: &Upstream,
-    ) -> Result<Option<TunnelPermit>, Error> {
-        let Some(upgrade) = &self.upgrade else { return Ok(None) };
-        let is_possible = upstream.config().protocol != Protocol::H2;
-        if is_possible && upgrade.is_among(&proxy.config.upgrades) {
-            return self.snapshot.enter_tunnel().map(Some).ok_or(Kind::TooManyTunnels.into());
-        }
-        if upgrade.is_binding() {
-            return Err(Kind::UpgradeRefused.into());
-        }
-        self.upgrade = None;
-        Ok(None)
-    }
-
-    /// Turns the request into what the upstream gets.
-    fn prepare(&mut self, proxy: &Proxy, found: &Match) -> Result<(), Error> {
-        self.steps().0.prepare(proxy, found)?;
-        let asked = self.upgrade.as_ref().map(|upgrade| upgrade.ask(&mut self.request.fields));
-        asked.transpose().map(drop).map_err(|_| Kind::Internal.into())
-    }
-
     /// Reports a failure to the client if that is still possible, and records how the exchange went.
     async fn conclude(&mut self, result: Result<(), Error>) -> Verdict {
         let mut verdict = Verdict::Responded;
         if let Err(error) = result {
+            // The client may take its time over the problem document.
+            self.record.running = None;
             self.worker.cells().count_failure(error);
             verdict = match self.report_failure(error).await {
                 Ok(()) => Verdict::Responded,
@@ -540,16 +431,12 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         self.snapshot.chains.of(*route).on_end(&end, &mut policies.states, kept, worker);
     }
 
-    /// Sends the failure to the client; fails with it if the response has begun or the client has gone.
+    /// Sends the failure to the client; fails with it if the response has begun or the client has gone, or is to get none.
     async fn report_failure(&mut self, error: Error) -> Result<(), Error> {
-        match self.sink.is_started() || error.has_no_client() {
+        let is_unseen = error.has_no_client() || error.kind == INJECTED_ABORT;
+        match self.sink.is_started() || is_unseen {
             true => Err(error),
             false => self.send_problem(error).await,
         }
     }
-}
-
-/// What an endpoint may be chosen by.
-pub(crate) fn key_source(request: &RequestHead, client: Option<IpAddr>) -> KeySource<'_> {
-    KeySource { fields: &request.fields, query: request.query(), client }
 }

@@ -3,6 +3,7 @@
 //! From the head to the route it takes the steps of the exchange (`Steps`) and tells what it hears of them; policies tell for
 //! themselves, in the chain that serves; what a route does is made by the same functions and shown instead of done.
 
+mod health;
 mod outcome;
 mod policies;
 mod question;
@@ -266,6 +267,9 @@ impl Explainer<'_> {
             let value = text(found.params.get(index, head.path()));
             self.page.tell("captured", format!("{name} = {}", code(&value)));
         }
+        if let Some(importance) = words::importance(route, self.config) {
+            self.page.tell("importance", importance);
+        }
     }
 
     /// The route for whose path upstreams may take that of the request, if there is one.
@@ -361,7 +365,7 @@ impl Explainer<'_> {
         if self.origin.shown.is_some() && self.config.forwarding.client_cert != ClientCert::Off {
             self.page.tell("", "Client-Cert: the client's certificate");
         }
-        self.upstreams(&config.shares);
+        self.upstreams(config);
         if config.grpc_web && self.dialect.is_some_and(|it| it != Dialect::Native) {
             self.page.tell("grpc-web", "translated to gRPC, and the response back");
         }
@@ -369,6 +373,9 @@ impl Explainer<'_> {
             self.config.upstream(share.upstream).protocol != titan_config::Protocol::H2
         };
         let takes_tunnels = config.shares.iter().any(takes_tunnels);
+        if let Some(deadline) = words::deadline(&config.timeouts, self.dialect.is_some()) {
+            self.page.tell("deadline", deadline);
+        }
         words::terms(config, &self.config.limits, takes_tunnels)
             .into_iter()
             .for_each(|(title, terms)| self.page.tell(title, terms));
@@ -390,7 +397,8 @@ impl Explainer<'_> {
         })
     }
 
-    fn upstreams(&mut self, shares: &[Share]) {
+    fn upstreams(&mut self, config: &titan_config::Proxy) {
+        let titan_config::Proxy { shares, retries, mirror, .. } = config;
         let sum: u32 = shares.iter().map(|share| u32::from(share.weight.get())).sum();
         for Share { upstream, weight } in shares {
             let upstream = self.config.upstream(*upstream);
@@ -406,6 +414,28 @@ impl Explainer<'_> {
             );
             for endpoint in &upstream.endpoints {
                 self.page.tell("endpoint", words::endpoint(endpoint));
+            }
+            self.page.tell("health", health::health(upstream));
+            if retries.attempts > 0 {
+                self.page.tell("budget", words::retry_budget(&upstream.retry_budget));
+            }
+            if let Some(hedge) = upstream.hedge.as_ref().filter(|_| retries.attempts > 0) {
+                self.page.tell("hedge", words::hedge(hedge));
+            }
+            if let Some(concurrency) = &upstream.concurrency {
+                self.page.tell("running", words::concurrency(concurrency));
+            }
+            if let Some(breaker) = &upstream.circuit_breaker {
+                let next = |id| self.config.upstream(id).name.as_str();
+                self.page.tell("breaker", words::circuit_breaker(breaker));
+                self.page.tell("", words::open_breaker(breaker, next));
+            }
+        }
+        if let Some(mirror) = mirror {
+            let name = &self.config.upstream(mirror.upstream).name;
+            self.page.tell("mirror", words::mirror(mirror, name.as_str()));
+            if let Some(comparison) = &mirror.compare {
+                self.page.tell("", words::comparison(comparison));
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod credentials;
 mod error;
+mod health;
 mod inherited;
 mod listening;
 mod names;
@@ -21,6 +22,7 @@ use crate::serve::{Change, Order};
 use crate::snapshot::Snapshot;
 use crate::socket::SocketFile;
 use arc_swap::ArcSwap;
+use health::watch_health;
 use inherited::{Inherited, Turn};
 use listening::{Listening, Rebound};
 use prepared::Prepared;
@@ -34,7 +36,9 @@ use titan_io::io::Phase;
 use titan_io::registry::Registry;
 use titan_io::tls::Files;
 use titan_policies::jwt::Revocations;
+use titan_upstream::events::{Event, Events};
 use titan_upstream::failure_log::FailureDetail;
+use titan_upstream::monitor::Monitored;
 use titan_upstream::reclaim::Reclaim;
 use tokio::sync::{mpsc, watch};
 
@@ -55,6 +59,8 @@ struct Loading {
     registry: Registry,
     current: Arc<ArcSwap<Snapshot>>,
     metrics: Arc<Metrics>,
+    /// Whose endpoints are watched over.
+    monitored: Monitored,
     phase: watch::Receiver<Phase>,
     /// The way to each worker.
     orders: Vec<mpsc::Sender<Order>>,
@@ -165,6 +171,16 @@ impl Gateway {
         told.collect()
     }
 
+    /// What was decided about upstreams since the last call, and how many more decisions there were.
+    pub fn upstream_events(&self) -> (Vec<Event>, u64) {
+        Events::of(&self.loader.0.registry).take()
+    }
+
+    /// What takes orders about endpoints.
+    pub fn monitored(&self) -> Monitored {
+        self.loader.0.monitored.clone()
+    }
+
     /// Why client certificates were refused since the last call: the latest reason of each listener, with its name.
     pub fn refused_certificates(&self) -> Vec<(String, String)> {
         let in_force = self.loader.0.in_force();
@@ -249,12 +265,17 @@ impl PreparedGateway {
             workers.push(start_thread(format!("worker-{index}"), move || plan.run())?);
             orders.push(order);
         }
+        let monitored = Monitored::new(&registry);
+        monitored.set(&snapshot.upstreams);
         let in_force = Mutex::new(InForce { workers: config.workers, listening });
         let current = Arc::new(ArcSwap::new(snapshot));
+        let measured = (Arc::clone(&metrics), Arc::clone(&current));
+        watch_health(monitored.clone(), watched.clone(), measured)?;
         let loading = Loading {
             registry,
             current,
             metrics,
+            monitored,
             phase: watched,
             orders,
             in_force,
@@ -280,7 +301,7 @@ impl Loader {
         files: &Files,
         revoked: Option<&Revocations>,
     ) -> Result<Vec<(usize, Bound)>, LoadError> {
-        let Loading { registry, current, metrics, phase, orders, .. } = &*self.0;
+        let Loading { registry, current, metrics, monitored, phase, orders, .. } = &*self.0;
         let turn = lock(&self.0.turn);
         if *turn == Turn::HandedOver {
             return Err(LoadError::HandedOver);
@@ -304,6 +325,7 @@ impl Loader {
         // From here on nothing can fail.
         let snapshot = prepared.take_effect();
         metrics.set_policies(snapshot.chains.counters());
+        monitored.set(&snapshot.upstreams);
         self.0.retired.add(current.swap(Arc::clone(&snapshot)));
         let (listening, added) = self.0.switch(&snapshot, rebound);
         let mut in_force = self.0.in_force();

@@ -114,6 +114,25 @@ pub(crate) fn set_timeout(fields: &mut Fields, left: Duration) -> Result<(), Bad
     fields.set_named(TIMEOUT, write_timeout(left, &mut text))
 }
 
+/// The status of a call, in trailers or in the head of a response that is nothing but its status (Trailers-Only).
+pub(crate) fn status(fields: &Fields) -> Option<u8> {
+    std::str::from_utf8(fields.named(STATUS).next()?).ok()?.parse().ok()
+}
+
+/// The status that says of an endpoint in HTTP what the response to a call says of it, in its head or in its trailers. That of HTTP
+/// is 200, whatever has become of the call. A deadline that has passed is left out: it is the client's.
+pub(crate) fn http_status(of_head: Status, fields: &Fields) -> Status {
+    const UNKNOWN: u8 = 2;
+    const DATA_LOSS: u8 = 15;
+    match status(fields) {
+        Some(number) if number == Code::Unimplemented as u8 => Status::NOT_IMPLEMENTED,
+        Some(number) if number == Code::Unavailable as u8 => Status::SERVICE_UNAVAILABLE,
+        Some(number) if number == Code::Internal as u8 => Status::INTERNAL_SERVER_ERROR,
+        Some(UNKNOWN | DATA_LOSS) => Status::INTERNAL_SERVER_ERROR,
+        _ => of_head,
+    }
+}
+
 /// How long a call must have run for its deadline to excuse a client that gives it up: calls that last but a moment
 /// are no reason to give them up by the thousand.
 const MOMENT: Duration = Duration::from_millis(10);
@@ -170,8 +189,11 @@ impl Code {
             | Kind::ConnectMethod
             | Kind::UpgradeRefused => Code::Unimplemented,
             Kind::NoEndpoint
+            | Kind::NoSocket
             | Kind::QueueFull
             | Kind::QueueTimeout
+            | Kind::CircuitOpen
+            | Kind::Overloaded
             | Kind::Connect
             | Kind::ConnectTimeout
             | Kind::Tls
@@ -190,6 +212,7 @@ impl Code {
             | Kind::PathParameter
             | Kind::PathCase
             | Kind::BadDeadline
+            | Kind::BadDeadlineField
             | Kind::BadWebText
             | Kind::BadRewrite
             | Kind::NoHost
@@ -215,7 +238,8 @@ impl Code {
             Status::UNAUTHORIZED => Code::Unauthenticated,
             Status::FORBIDDEN => Code::PermissionDenied,
             Status::CONTENT_TOO_LARGE | Status::TOO_MANY_REQUESTS => Code::ResourceExhausted,
-            Status::SERVICE_UNAVAILABLE => Code::Unavailable,
+            Status::BAD_GATEWAY | Status::SERVICE_UNAVAILABLE => Code::Unavailable,
+            Status::GATEWAY_TIMEOUT => Code::DeadlineExceeded,
             _ if Kind::Refused(refusal) == TOKEN_AMBIGUOUS => Code::Unauthenticated,
             _ => Code::Internal,
         }

@@ -14,7 +14,7 @@
 //! Fields with any other name are not touched. This happens once for each request, before anything else uses it.
 
 use std::collections::BTreeMap;
-use titan_config::{Config, FieldNames, HeaderName, TrustedField};
+use titan_config::{Action, Config, FieldNames, HeaderName, Route, TrustedField};
 use titan_http::{
     Field, FieldName, FieldSet, Fields, fold_byte, fold_name, is_alike, is_plain_name, starts_alike,
 };
@@ -77,6 +77,9 @@ pub(crate) const CLIENT_CERT_CHAIN: &str = "Client-Cert-Chain";
 /// requests go through (httpoxy, CVE-2016-5385).
 const PROXY: &str = "Proxy";
 
+/// By which upstreams can tell that a request is a copy. Clients could keep a request from having its effect with it.
+pub(crate) const MIRRORED: &str = "X-Mirrored";
+
 impl Guard {
     /// The names of a configuration, and those that the gateway knows anyway.
     pub(crate) fn new(config: &Config) -> Guard {
@@ -98,6 +101,11 @@ impl Guard {
         id.into_iter().for_each(|name| names.add(name, Writers::Proxies));
         let told = config.policies.iter().flat_map(|named| named.policy.identity_fields());
         told.for_each(|name| names.add(name.as_str(), Writers::Gateway));
+        let mirrors =
+            |route: &Route| matches!(&route.action, Action::Proxy(proxy) if proxy.mirror.is_some());
+        if config.routes.iter().any(mirrors) {
+            names.add(MIRRORED, Writers::Gateway);
+        }
         let never_passed = [CLIENT_CERT, CLIENT_CERT_CHAIN, PROXY];
         never_passed.iter().for_each(|name| names.add(name, Writers::Gateway));
         let is_strict = config.limits.field_names == FieldNames::Strict;
@@ -249,7 +257,11 @@ mod tests {
 listeners: [':0']
 apply: [users, keys, change, limit]
 routes:
-  - { prefix: /, headers: { X-Version: '2' }, upstream: u }
+  - prefix: /
+    headers: { X-Version: '2' }
+    upstream: u
+    timeouts: { deadline_header: X-Time-Left }
+    retries: { idempotency_key: X-Once }
   - { path: /says, respond: { template: '{header:X-Said}' } }
 policies:
   users:
@@ -320,8 +332,10 @@ upstreams:
     ];
     const CLAIMS: [&str; 5] =
         ["X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Real-IP", "X-Request-Id"];
-    const JUDGED: [&str; 15] = [
+    const JUDGED: [&str; 17] = [
         "X-Version",
+        "X-Time-Left",
+        "X-Once",
         "X-Said",
         "X-Key",
         "X-Rule",

@@ -24,6 +24,8 @@
 //! | 11 | both bodies, back-pressure, stalls | [`titan_io::relay`] | `Pump::poll` |
 //! | 12 | one record, one set of counters | `metrics` | `RouteCells::count_response` |
 //! | - | responses with files | `files`, `exchange::files` | `Site::find`, `Site::reply` |
+//! | - | copies of requests for another upstream | `mirror`, `exchange::copy` | `Copy::send` |
+//! | - | their responses, compared | `comparison`, `json`, `exchange::capture` | `Comparer::compare` |
 //! | - | redirects and rewritten paths | `template` | `write_location`, `PathRewrite::apply` |
 //! | - | sockets, messages on them, time, buffers | [`titan_io`] | `Transport`, `Io` |
 //! | - | what a worker serves from | `snapshot` | `Snapshot::build` |
@@ -31,6 +33,8 @@
 //! | - | what a request would get, and why | `explain` | [`explain()`] |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
+
+mod pressure;
 
 mod metrics;
 
@@ -49,6 +53,16 @@ mod forwarding;
 
 mod route;
 mod template;
+
+mod fallback;
+
+mod copied;
+
+mod json;
+
+mod comparison;
+
+mod mirror;
 
 mod files;
 
@@ -78,16 +92,26 @@ mod gateway;
 
 mod explain;
 
+pub use comparison::{ComparisonStatus, ResponseDifference, Sample, ShownValue};
 pub use explain::{Asking, BadQuestion, Explanation, Forwarded, Outcome, explain};
 pub use gateway::{
     Bound, Gateway, Held, InheritedListener, Lending, ListenerName, LoadError, Loader,
     PreparedGateway, Status, UpstreamFailure, check_credentials, warn_of_credentials,
 };
 pub use metrics::{Cells, Metrics, RouteCells};
+pub use mirror::MirrorStatus;
+pub use pressure::{Pressure, PressureLevel};
 pub use socket::{FileIdentity, SocketFile, remove_stale_socket};
 pub use titan_io::counter::{Counted, Counter, Histogram};
 pub use titan_io::tls::{BadCredentials, Files, TicketSecrets, sha256};
 pub use titan_policies::jwt::{KeySetStatus, Revocation, Revocations, Revoked};
 pub use titan_policies::list::{PolicyFigure, PolicyMetric};
-pub use titan_upstream::cells::UpstreamCells;
+pub use titan_upstream::breaker::State as BreakerState;
+pub use titan_upstream::breaking::BreakerNow;
+pub use titan_upstream::cells::{RetryReason, UpstreamCells};
+pub use titan_upstream::concurrency::ConcurrencyStatus;
 pub use titan_upstream::endpoint::EndpointStatus;
+pub use titan_upstream::events::Event;
+pub use titan_upstream::health::{Condition, Counts, Reason, Story};
+pub use titan_upstream::monitor::{BreakerWish, Monitored, Order as EndpointOrder, Wish};
+pub use titan_upstream::status::{HedgingStatus, MemberStatus, UpstreamStatus};

@@ -238,11 +238,23 @@ impl Listener {
         let Listener { socket, state } = self;
         let socket = Acceptor::new(socket)?;
         let done = loop {
+            let accepts = worker.accepts();
             let next = poll_fn(|cx| match orders.poll_recv(cx) {
                 Poll::Ready(order) => Poll::Ready(Next::Order(order)),
-                Poll::Pending => socket.poll_accept(cx).map(Next::Accepted),
+                Poll::Pending if !accepts => Poll::Pending,
+                Poll::Pending if worker.accepts() => socket.poll_accept(cx).map(Next::Accepted),
+                // What has woken it waits in the kernel.
+                Poll::Pending => Poll::Ready(Next::Pause),
             });
-            match next.await {
+            let next = match accepts {
+                true => next.await,
+                false => {
+                    worker.cells().pressure_pauses.add(1);
+                    tokio::time::timeout(TICK, next).await.unwrap_or(Next::Pause)
+                }
+            };
+            match next {
+                Next::Pause => {}
                 Next::Accepted(Ok((stream, peer))) => admit(&worker, &state, stream, peer),
                 Next::Accepted(Err(error)) if is_exhausted(&error) => {
                     tokio::time::sleep(TICK).await;
@@ -276,6 +288,8 @@ impl Listener {
 enum Next {
     Accepted(io::Result<(Stream, Option<IpAddr>)>),
     Order(Option<ListenerOrder>),
+    /// Nothing, for a tick.
+    Pause,
 }
 
 /// Whether accepting failed for want of descriptors or memory, and would fail again at once.

@@ -3,6 +3,7 @@
 //! Each worker has its own cells, so that counting is a plain store to memory that no other core writes. Readers add
 //! up the workers. What routes and upstreams count belongs to their names ([`Counted`]).
 
+use crate::pressure::Pressure;
 use arc_swap::ArcSwap;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -16,6 +17,8 @@ use titan_policies::list::{PolicyMetric, refusals};
 pub struct Metrics {
     workers: Vec<Cells>,
     policies: ArcSwap<PolicyCounters>,
+    /// How near the process is to its limits.
+    pub pressure: Pressure,
 }
 
 /// Every code that a failure can have, those of policies among them.
@@ -56,6 +59,16 @@ pub struct Cells {
     pub tunnels_closed: Counter,
     /// Microseconds of processor time that the worker has used, up to its last tick.
     pub busy_micros: Counter,
+    /// Microseconds by which the last tick of the worker's clock was late.
+    pub lag_micros: Counter,
+    /// The level of pressure that this has come to.
+    pub lag_level: Counter,
+    /// Connections closed after a response because of pressure.
+    pub pressure_closed: Counter,
+    /// Requests refused because of pressure.
+    pub pressure_shed: Counter,
+    /// Times that a listener has paused because of pressure.
+    pub pressure_pauses: Counter,
     /// Ticks of the worker's clock: while they grow, it answers.
     pub ticks: Counter,
     /// Failed exchanges by kind; [`Cells::failures_by_code`] names the kinds.
@@ -77,7 +90,11 @@ impl Metrics {
     /// Cells for that many workers; policies have their own.
     pub(crate) fn new(workers: usize, policies: PolicyCounters) -> Metrics {
         let workers = (0..workers).map(|_| Cells::new()).collect();
-        Metrics { workers, policies: ArcSwap::from_pointee(policies) }
+        Metrics {
+            workers,
+            policies: ArcSwap::from_pointee(policies),
+            pressure: Pressure::default(),
+        }
     }
 
     /// Tells of these policies from now on.
@@ -124,6 +141,11 @@ impl Cells {
             tunnels_opened: Counter::default(),
             tunnels_closed: Counter::default(),
             busy_micros: Counter::default(),
+            lag_micros: Counter::default(),
+            lag_level: Counter::default(),
+            pressure_closed: Counter::default(),
+            pressure_shed: Counter::default(),
+            pressure_pauses: Counter::default(),
             ticks: Counter::default(),
             failures: std::iter::repeat_with(Counter::default).take(CODES.len()).collect(),
         }

@@ -1,17 +1,20 @@
 //! What a worker serves from: immutable tables, built from a checked configuration.
 
+use crate::copied::CopyMemory;
 use crate::error_pages::Pages;
+use crate::fallback::Fallback;
 use crate::files::Site;
 use crate::forwarding::Forwarding;
 use crate::guard::Guard;
 use crate::metrics::{Metrics, NO_ROUTE, RouteCells};
+use crate::mirror::{Mirror, MirrorStatus};
 use crate::route::{LookAlikes, Routes, Split};
 use crate::template::PathRewrite;
 use crate::upgrade::{TunnelPermit, Tunnels};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use titan_config::{ByteSize, Config, Limits, Route, Timeouts};
+use titan_config::{ByteSize, Config, Importance, Limits, Pressure, Route, Timeouts};
 use titan_io::counter::Counted;
 use titan_io::memory::{ClientMemory, UsedMemory};
 use titan_io::registry::Registry;
@@ -33,11 +36,15 @@ pub(crate) struct Snapshot {
     pub(crate) look_alikes: LookAlikes,
     /// By the index of the route.
     pub(crate) actions: Vec<Action>,
+    /// How much the requests of each matter.
+    importance: Vec<Importance>,
     /// What is counted for each; behind them for requests that no route took.
     counted: Vec<Arc<Counted<RouteCells>>>,
     /// The policies that requests meet.
     pub(crate) chains: Chains,
     pub(crate) upstreams: Vec<Arc<Upstream>>,
+    /// What requests get in place of each of them while its circuit breaker is open.
+    pub(crate) fallbacks: Vec<Option<Fallback>>,
     /// Pages in place of problem documents.
     pub(crate) error_pages: Pages,
     pub(crate) limits: Limits,
@@ -55,6 +62,8 @@ pub(crate) struct Snapshot {
     pub(crate) sharing: Sharing,
     /// The tunnels that are open.
     tunnels: Arc<Tunnels>,
+    /// What is done when limits of the gateway itself come near.
+    pub(crate) pressure: Option<Pressure>,
     /// What decoders of request bodies may have.
     pub(crate) decoding_memory: ClientMemory,
     /// What request bodies may have that are held.
@@ -80,6 +89,8 @@ pub(crate) struct Proxy {
     pub(crate) config: titan_config::Proxy,
     pub(crate) split: Split,
     pub(crate) rewrite: Option<PathRewrite>,
+    /// Where copies of its requests go.
+    pub(crate) mirror: Option<Mirror>,
 }
 
 impl Snapshot {
@@ -99,15 +110,24 @@ impl Snapshot {
         let upstreams = upstreams.map(|(it, tls)| Upstream::of(it, &config.resolver, tls, around));
         let routes = config.routes.iter().map(|route| route.name.as_str()).chain([NO_ROUTE]);
         let counted = routes.map(|name| Counted::of(registry, name, workers));
+        let mirrors = Mirrors {
+            config,
+            around,
+            memory: CopyMemory::of(registry, config.limits.mirror_memory),
+        };
+        let actions =
+            config.routes.iter().map(|route| Action::new(route, files.folder(), &mirrors));
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let snapshot = Snapshot {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             routes: Routes::new(&config.routes),
             look_alikes: LookAlikes::new(&config.routes),
-            actions: config.routes.iter().map(|route| Action::new(route, files.folder())).collect(),
+            actions: actions.collect(),
+            importance: config.routes.iter().map(|route| route.importance).collect(),
             counted: counted.collect(),
             chains: Chains::new(config, credentials, &Shared::new(revoked, registry), around),
             upstreams: upstreams.collect(),
+            fallbacks: config.upstreams.iter().map(|it| Fallback::of(it, files)).collect(),
             error_pages: Pages::new(config),
             limits: config.limits.clone(),
             timeouts: config.timeouts.clone(),
@@ -121,6 +141,7 @@ impl Snapshot {
                 write: config.timeouts.write,
             },
             tunnels: registry.shared((), Tunnels::default),
+            pressure: config.pressure.clone(),
             decoding_memory: memory(registry, Bodies::Decoded, config.limits.decoding_memory),
             request_memory: memory(registry, Bodies::Held, config.limits.request_memory),
             response_memory: memory(registry, Bodies::ReadAhead, config.limits.response_memory),
@@ -165,9 +186,23 @@ impl Snapshot {
         &self.counted[route.unwrap_or(self.counted.len() - 1)]
     }
 
+    /// How much the requests of that route matter.
+    pub(crate) fn importance(&self, route: Option<usize>) -> Importance {
+        route.map_or(Importance::Default, |route| self.importance[route])
+    }
+
     /// What is counted for each route, and behind them for requests that no route took.
     pub(crate) fn all_counted(&self) -> &[Arc<Counted<RouteCells>>] {
         &self.counted
+    }
+
+    /// How each mirror is doing, in the order of their routes.
+    pub(crate) fn mirrors(&self) -> Vec<MirrorStatus> {
+        let mirror = |action: &Action| match action {
+            Action::Proxy(proxy) => proxy.mirror.as_ref().map(Mirror::status),
+            Action::Redirect(_) | Action::Respond(..) | Action::Files(_) => None,
+        };
+        self.actions.iter().filter_map(mirror).collect()
     }
 
     /// A place for one more tunnel, if there is one.
@@ -182,7 +217,7 @@ impl Snapshot {
 }
 
 impl Action {
-    fn new(route: &Route, folder: &Path) -> Action {
+    fn new(route: &Route, folder: &Path, mirrors: &Mirrors<'_>) -> Action {
         match &route.action {
             titan_config::Action::Redirect(redirect) => Action::Redirect(redirect.clone()),
             titan_config::Action::Respond(respond) => {
@@ -196,8 +231,24 @@ impl Action {
                 config: config.clone(),
                 split: Split::new(&config.shares),
                 rewrite: config.rewrite.as_ref().map(|it| PathRewrite::new(it, &route.path)),
+                mirror: config.mirror.as_ref().map(|it| mirrors.of(route, it)),
             })),
         }
+    }
+}
+
+/// What mirrors are made of.
+struct Mirrors<'c> {
+    config: &'c Config,
+    around: (&'c Registry, usize),
+    memory: CopyMemory,
+}
+
+impl Mirrors<'_> {
+    fn of(&self, route: &Route, mirror: &titan_config::Mirror) -> Mirror {
+        let upstream = self.config.upstreams[mirror.upstream.index()].name.as_str();
+        let names = (route.name.as_str(), upstream);
+        Mirror::new(mirror, names, self.around, self.memory.clone())
     }
 }
 

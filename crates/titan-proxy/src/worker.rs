@@ -4,6 +4,7 @@
 //! and atomics, nothing else.
 
 use crate::metrics::{Cells, Metrics};
+use crate::pressure::PressureLevel;
 use crate::scratch::{Lease, Scratch, Scratches};
 use crate::snapshot::Snapshot;
 use std::cell::{Cell, RefCell};
@@ -20,6 +21,7 @@ use titan_upstream::members::KnownMembers;
 use titan_upstream::pool::Pools;
 use titan_upstream::reclaim::Reclaim;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// What all connections of one thread have in common.
 pub(crate) struct Worker {
@@ -36,6 +38,8 @@ pub(crate) struct Worker {
     /// Connections whose future is kept while they wait for the next request.
     kept: Cell<usize>,
     all_closed: Notify,
+    /// What its own lag has come to.
+    lag: Cell<PressureLevel>,
     /// The time of the last tick as a `Date` field says it.
     date: Cell<[u8; 29]>,
     scratches: Rc<Scratches<Scratch>>,
@@ -68,6 +72,7 @@ impl Worker {
             open: Cell::new(0),
             kept: Cell::new(0),
             all_closed: Notify::new(),
+            lag: Cell::default(),
             date: Cell::new(date()),
             scratches: Rc::default(),
             calls: Rc::default(),
@@ -133,13 +138,45 @@ impl Worker {
         self.calls.lend(snapshot)
     }
 
+    /// Whether requests that matter least are refused.
+    pub(crate) fn sheds(&self) -> bool {
+        self.metrics.pressure.level().max(self.lag.get()) >= PressureLevel::Shed
+    }
+
+    /// Whether connections are accepted.
+    pub(crate) fn accepts(&self) -> bool {
+        self.metrics.pressure.level().max(self.lag.get()) < PressureLevel::StopAccepting
+    }
+
+    /// Whether a connection is to close after this response.
+    pub(crate) fn ends_connections(&self) -> bool {
+        let ends = self.metrics.pressure.level() >= PressureLevel::StopKeepAlive;
+        self.cells().pressure_closed.add(u64::from(ends));
+        ends
+    }
+
+    /// Takes in how late a tick is.
+    fn note_lag(&self, lag: Duration) {
+        let snapshot = self.snapshot();
+        let pressure = &self.metrics.pressure;
+        let level = pressure.of_lag(self.index, lag, self.lag.get(), snapshot.pressure.as_ref());
+        self.lag.set(level);
+        self.cells().lag_micros.set(u64::try_from(lag.as_micros()).unwrap_or(u64::MAX));
+        self.cells().lag_level.set(level as u64);
+    }
+
     /// Ticks for ever: without that there are no timeouts.
     pub(crate) async fn tick(&self) -> Infallible {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut last = None;
         loop {
             tokio::select! {
                 _ = ticks.tick() => {
+                    let now = Instant::now();
+                    let late = last.map(|last| now.duration_since(last).saturating_sub(TICK));
+                    last = Some(now);
+                    self.note_lag(late.unwrap_or_default());
                     self.io.clock.tick();
                     self.date.set(date());
                     self.pools.sweep(&self.io.clock);

@@ -11,7 +11,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use titan_config::Config;
-use titan_proxy::{Files, LoadError, Metrics, Revocations, Status, UpstreamFailure};
+use titan_proxy::{
+    BreakerWish, EndpointOrder, Event, Files, LoadError, Metrics, Revocations, Status,
+    UpstreamFailure,
+};
 
 /// A gateway that serves. Dropping it drains it, and fails the test where that takes too long or a worker
 /// has panicked.
@@ -177,6 +180,27 @@ impl Gateway {
     /// What it counts.
     pub fn metrics(&self) -> Arc<Metrics> {
         self.running().metrics()
+    }
+
+    /// What was decided about upstreams since the last call.
+    pub fn upstream_events(&self) -> Vec<Event> {
+        self.running().upstream_events().0
+    }
+
+    /// Orders something about an endpoint; whether there is such an endpoint.
+    pub fn orders(&self, order: EndpointOrder) -> bool {
+        self.running().monitored().order(order)
+    }
+
+    /// Orders something about the breaker of an upstream, or of its endpoint at that address; whether there is one.
+    pub fn orders_breaker(
+        &self,
+        upstream: &str,
+        address: Option<SocketAddr>,
+        wish: BreakerWish,
+    ) -> bool {
+        let address = address.map(|address| address.to_string());
+        self.running().monitored().order_breaker(upstream, address.as_deref(), wish)
     }
 
     /// What has gone wrong with upstreams, as far as it has not been asked before.

@@ -126,6 +126,18 @@ impl Listening {
         }
     }
 
+    /// Waits for a connection to any of these.
+    #[track_caller]
+    pub fn any_accepts(all: &[Listening]) -> Peer {
+        let mut accepted = None;
+        waits_until("a connection to one of several", || {
+            accepted = all.iter().find_map(|one| Some((one.accepts_if_any()?, one)));
+            accepted.is_some()
+        });
+        let (stream, one) = accepted.expect("it was waited for");
+        Peer::new(stream, one.accepted.replace(one.accepted.get() + 1))
+    }
+
     /// Waits for a connection that speaks HTTP/2.
     #[track_caller]
     pub fn accepts_h2(&self) -> Endpoint {

@@ -34,8 +34,21 @@ pub struct Balancer {
 
 /// An endpoint with its weight.
 struct Member {
+    /// What it is called outside.
+    place: usize,
     state: Arc<EndpointState>,
     weight: u32,
+}
+
+/// What an endpoint may be sent at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Everything.
+    Open,
+    /// What is tied to it.
+    Draining,
+    /// Nothing.
+    Closed,
 }
 
 enum Algorithm {
@@ -58,6 +71,8 @@ pub struct PickContext<'a> {
     pub now: Duration,
     /// The endpoints that must not be chosen, such as those this exchange has tried.
     pub excluded: &'a [usize],
+    /// What each endpoint may be sent, by its place; `None` where that is everything.
+    pub standings: Option<&'a [Standing]>,
 }
 
 /// What a key can be made from.
@@ -72,15 +87,16 @@ pub struct KeySource<'a> {
 }
 
 impl Balancer {
-    /// A balancer over these endpoints, which [`Balancer::choose`] names by their place. Its turns go on at `turn`.
+    /// A balancer over these endpoints, each with the place by which [`Balancer::choose`] names it. Its turns go on at
+    /// `turn`.
     pub fn new(
         balance: &Balance,
         turn: Turn,
-        endpoints: impl IntoIterator<Item = (Arc<EndpointState>, NonZeroU16)>,
+        endpoints: impl IntoIterator<Item = (usize, Arc<EndpointState>, NonZeroU16)>,
     ) -> Balancer {
         let members: Box<[Member]> = endpoints
             .into_iter()
-            .map(|(state, weight)| Member { state, weight: weight.get().into() })
+            .map(|(place, state, weight)| Member { place, state, weight: weight.get().into() })
             .collect();
         let weights: Vec<u32> = members.iter().map(|member| member.weight).collect();
         let algorithm = match balance {
@@ -113,21 +129,36 @@ impl Balancer {
 
     /// The place of the endpoint to take; `None` when each is excluded, or there is none.
     pub fn choose(&self, draw: &PickContext<'_>) -> Option<usize> {
-        match &self.algorithm {
+        let chosen = match &self.algorithm {
             Algorithm::RoundRobin => self.in_turn(draw),
             Algorithm::LeastRequests => self.least_requests(draw),
             Algorithm::Latency => self.better_of_two(draw),
-            Algorithm::Random => self.at_random(draw.random, |place| draw.allows(place)),
+            Algorithm::Random => self.at_random(draw.random, |it| self.allows(draw, it)),
             Algorithm::ConsistentHash(_, table) => self.hashed(table, draw),
             Algorithm::StickyCookie(_) => self.named(draw).or_else(|| self.in_turn(draw)),
-        }
+        };
+        chosen.map(|chosen| self.members[chosen].place)
+    }
+
+    /// The place of the endpoint that the request is tied to, if that is one of these and may be taken.
+    pub fn tied(&self, draw: &PickContext<'_>) -> Option<usize> {
+        let is_tied = matches!(self.algorithm, Algorithm::StickyCookie(_));
+        is_tied.then(|| self.named(draw)).flatten().map(|named| self.members[named].place)
+    }
+
+    /// Whether the endpoint may be taken that a request's key stands for while all are open; `None` where no key decides.
+    pub fn takes_at_home(&self, draw: &PickContext<'_>) -> Option<bool> {
+        let Algorithm::ConsistentHash(_, table) = &self.algorithm else { return None };
+        let home = table.find(mix(draw.key?))?;
+        Some(self.allows(draw, home))
     }
 
     /// Writes the value of the `Set-Cookie` field that is due after `chosen` was taken for a request
     /// with that key. Nothing is due when the request's cookie named it.
     pub fn set_cookie(&self, key: Option<u64>, chosen: usize, out: &mut Vec<u8>) -> bool {
         let Algorithm::StickyCookie(sticky) = &self.algorithm else { return false };
-        let id = self.members[chosen].state.id();
+        let Some(member) = self.members.iter().find(|it| it.place == chosen) else { return false };
+        let id = member.state.id();
         let is_due = key != Some(id);
         if is_due {
             write_cookie(sticky, id, out);
@@ -135,22 +166,28 @@ impl Balancer {
         is_due
     }
 
+    /// Whether any request may go to a member.
+    fn allows(&self, draw: &PickContext<'_>, index: usize) -> bool {
+        let place = self.members[index].place;
+        draw.standing(place) == Standing::Open && !draw.excluded.contains(&place)
+    }
+
     /// The next in turn. Where that one is excluded its place goes to the others by their weights, not
     /// to its neighbour alone.
     fn in_turn(&self, draw: &PickContext<'_>) -> Option<usize> {
-        let next = self.rotation.take().filter(|&place| draw.allows(place));
-        next.or_else(|| self.at_random(draw.random, |place| draw.allows(place)))
+        let next = self.rotation.take().filter(|&index| self.allows(draw, index));
+        next.or_else(|| self.at_random(draw.random, |index| self.allows(draw, index)))
     }
 
     /// The smallest load for its weight. Equal ones take turns: an idle upstream is shared out too.
     fn least_requests(&self, draw: &PickContext<'_>) -> Option<usize> {
-        let load = |place: usize| {
-            let Member { state, weight } = &self.members[place];
+        let load = |index: usize| {
+            let Member { state, weight, .. } = &self.members[index];
             Ratio { count: state.active().into(), weight: u64::from(*weight) }
         };
-        let open = |place: &usize| draw.allows(*place);
+        let open = |index: &usize| self.allows(draw, *index);
         let least = (0..self.members.len()).filter(open).map(load).min()?;
-        let is_least = |place| draw.allows(place) && load(place) <= least;
+        let is_least = |index| self.allows(draw, index) && load(index) <= least;
         // Loads change while they are compared: no endpoint may have the least one any more.
         self.at_random(self.rotation.spread(), is_least).or_else(|| self.in_turn(draw))
     }
@@ -158,8 +195,8 @@ impl Balancer {
     /// Two by weight, the better of them by latency times load. Two are enough: the best of all would
     /// draw every worker to the same endpoint at the same moment.
     fn better_of_two(&self, draw: &PickContext<'_>) -> Option<usize> {
-        let first = self.at_random(draw.random, |place| draw.allows(place))?;
-        let others = |place| place != first && draw.allows(place);
+        let first = self.at_random(draw.random, |index| self.allows(draw, index))?;
+        let others = |index| index != first && self.allows(draw, index);
         let Some(second) = self.at_random(mix(draw.random), others) else { return Some(first) };
         let is_better = self.cost(second, draw.now) < self.cost(first, draw.now);
         Some(if is_better { second } else { first })
@@ -167,8 +204,8 @@ impl Balancer {
 
     /// Latency times running requests, the latter for an endpoint of mean weight. An idle endpoint's
     /// cost is its latency whatever its weight, which has counted in the drawing already.
-    fn cost(&self, place: usize, now: Duration) -> f64 {
-        let Member { state, weight } = &self.members[place];
+    fn cost(&self, index: usize, now: Duration) -> f64 {
+        let Member { state, weight, .. } = &self.members[index];
         let total: u64 = self.members.iter().map(|member| u64::from(member.weight)).sum();
         #[expect(clippy::cast_precision_loss, reason = "a sum of weights is far below 2^52")]
         let relative = f64::from(*weight) * self.members.len() as f64 / total as f64;
@@ -179,29 +216,31 @@ impl Balancer {
         let Some(key) = draw.key else { return self.in_turn(draw) };
         let mut hash = mix(key);
         for _ in 0..=MAX_REHASHES {
-            let place = table.find(hash)?;
-            if draw.allows(place) {
-                return Some(place);
+            let index = table.find(hash)?;
+            if self.allows(draw, index) {
+                return Some(index);
             }
             hash = mix(hash);
         }
-        self.at_random(hash, |place| draw.allows(place))
+        self.at_random(hash, |index| self.allows(draw, index))
     }
 
     fn named(&self, draw: &PickContext<'_>) -> Option<usize> {
         let id = draw.key?;
-        let place = self.members.iter().position(|member| member.state.id() == id)?;
-        draw.allows(place).then_some(place)
+        let index = self.members.iter().position(|member| member.state.id() == id)?;
+        let place = self.members[index].place;
+        let is_closed = draw.standing(place) == Standing::Closed;
+        (!is_closed && !draw.excluded.contains(&place)).then_some(index)
     }
 
     /// One of the open endpoints by weight; `fraction` is a part of 2^64.
     fn at_random(&self, fraction: u64, is_open: impl Fn(usize) -> bool) -> Option<usize> {
-        let open = || self.members.iter().enumerate().filter(|(place, _)| is_open(*place));
+        let open = || self.members.iter().enumerate().filter(|(index, _)| is_open(*index));
         let total = open().map(|(_, member)| u64::from(member.weight)).sum();
         let mut left = part_of(total, fraction);
-        for (place, member) in open() {
+        for (index, member) in open() {
             match left.checked_sub(member.weight.into()) {
-                None => return Some(place),
+                None => return Some(index),
                 Some(rest) => left = rest,
             }
         }
@@ -210,8 +249,8 @@ impl Balancer {
 }
 
 impl PickContext<'_> {
-    fn allows(&self, place: usize) -> bool {
-        !self.excluded.contains(&place)
+    fn standing(&self, place: usize) -> Standing {
+        self.standings.map_or(Standing::Open, |standings| standings[place])
     }
 }
 
@@ -249,7 +288,7 @@ fn part_of(total: u64, fraction: u64) -> u64 {
 }
 
 /// Spreads the bits of `number` over all of the result (the finaliser of SplitMix64).
-fn mix(number: u64) -> u64 {
+pub(crate) fn mix(number: u64) -> u64 {
     let mut bits = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);

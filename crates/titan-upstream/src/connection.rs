@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use titan_io::error::{Error, Kind};
+use titan_io::error::{Error, Kind, is_shortage};
 use titan_io::stream::Stream;
 use titan_io::tls;
 use tokio::net::{TcpStream, UnixStream};
@@ -68,9 +68,10 @@ pub(crate) async fn open(
 }
 
 /// Connects, and agrees on keys where the endpoint speaks TLS; the caller bounds the time.
-async fn connect(endpoint: &Endpoint, h1_only: bool) -> Result<Stream, Kind> {
+pub(crate) async fn connect(endpoint: &Endpoint, h1_only: bool) -> Result<Stream, Kind> {
     let failed = |kind| {
         move |error: io::Error| {
+            let kind = if is_shortage(&error) { Kind::NoSocket } else { kind };
             endpoint.note_reason(kind, &error);
             kind
         }
@@ -82,7 +83,7 @@ async fn connect(endpoint: &Endpoint, h1_only: bool) -> Result<Stream, Kind> {
     Ok(stream)
 }
 
-async fn reach(address: &Address) -> io::Result<Stream> {
+pub(crate) async fn reach(address: &Address) -> io::Result<Stream> {
     match address {
         Address::Ip(address) => {
             let stream = TcpStream::connect(address).await?;

@@ -1,17 +1,19 @@
 //! One address that requests can be sent to, and what all workers know of it.
 
 use crate::balance::EndpointState;
+use crate::breaker::Breaker;
 use crate::failure_log::{Cause, FailureLog};
+use crate::groups::Placement;
+use crate::health::{Condition, Counts, Fact, Health, Signals, Story};
 use crate::slots::Slots;
 use arc_swap::ArcSwapOption;
 use std::io;
 use std::net::SocketAddr;
-use std::num::NonZeroU16;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use titan_config::{EndpointAddress, Protocol};
+use titan_config::{EndpointAddress, InitialHealth, Protocol};
 use titan_http::Version;
 use titan_io::error::Kind;
 use titan_io::tls::{ClientTls, EndpointTls, is_not_tls};
@@ -41,6 +43,10 @@ pub struct Endpoint {
     pub host: Box<str>,
     /// How busy and how slow it is.
     pub load: Arc<EndpointState>,
+    /// Whether it can take requests.
+    pub health: Health,
+    /// What keeps requests from it while it fails; made when it is first asked for, as most endpoints have none.
+    breaker: OnceLock<Box<Breaker>>,
     /// Its connections, and the requests that wait for one.
     pub slots: Arc<Slots>,
     /// Idle connections kept, over all workers.
@@ -67,8 +73,10 @@ pub struct ResolvedEndpoint {
     pub address: Address,
     /// The name and port from the configuration.
     pub host: Box<str>,
-    /// Its share of the requests, beside those of the others.
-    pub weight: NonZeroU16,
+    /// The address in the configuration that it was found for.
+    pub source: Box<str>,
+    /// Its place among the others.
+    pub placement: Placement,
 }
 
 /// A duration that one thread sets while others read it, in microseconds.
@@ -89,6 +97,12 @@ pub struct EndpointStatus {
     pub idle: u32,
     /// Requests that wait for a connection.
     pub waiting: u32,
+    /// Whether it gets requests, as far as its health goes.
+    pub condition: Condition,
+    /// Why, and what led there.
+    pub story: Story,
+    /// What was counted of its requests, where that is counted.
+    pub counts: Counts,
 }
 
 impl Endpoint {
@@ -98,10 +112,14 @@ impl Endpoint {
         upstream: &titan_config::Upstream,
         tls: Option<&Arc<ClientTls>>,
         failure_log: &Arc<FailureLog>,
+        signals: Signals,
     ) -> Endpoint {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let ResolvedEndpoint { address, host, weight: _ } = place;
+        let ResolvedEndpoint { address, host, .. } = place;
         let (tls, failure_log) = (tls.map(|tls| tls.towards(host)), Arc::clone(failure_log));
+        let awaits_probe =
+            upstream.health.as_ref().is_some_and(|it| it.initial == InitialHealth::Unhealthy);
+        let initial = awaits_probe.then_some(Fact::Unprobed);
         Endpoint {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             address: address.clone(),
@@ -110,6 +128,8 @@ impl Endpoint {
             has_agreed_on_h1: AtomicBool::new(false),
             host: host.clone(),
             load: EndpointState::new(&address.to_string()),
+            health: Health::new(signals, initial),
+            breaker: OnceLock::new(),
             slots: Arc::new(Slots::new(upstream.max_connections.at_most(), upstream.queue.length)),
             idle: AtomicU32::new(0),
             max_idle: AtomicU32::new(upstream.max_idle),
@@ -129,6 +149,12 @@ impl Endpoint {
         self.max_idle.store(upstream.max_idle, Ordering::Relaxed);
         self.idle_timeout.set(upstream.idle_timeout);
         self.queue_timeout.set(timeout);
+        self.health.tally.set_limits(upstream.ejection.as_ref());
+    }
+
+    /// What keeps requests from it while it fails.
+    pub fn breaker(&self) -> &Breaker {
+        self.breaker.get_or_init(Box::default)
     }
 
     /// How long a connection may be idle.
@@ -161,6 +187,11 @@ impl Endpoint {
     pub fn take_reason(&self, kind: Kind) -> Option<String> {
         let reason = self.reason.swap(None)?;
         (reason.0 == kind).then(|| reason.1.clone())
+    }
+
+    /// Whether that is its address.
+    pub fn has_address(&self, address: &str) -> bool {
+        self.address.to_string() == address
     }
 
     /// Whether requests for it go over HTTP/1.1, as far as that is known.
@@ -201,6 +232,9 @@ impl Endpoint {
             open: self.slots.open(),
             idle: self.idle.load(Ordering::Relaxed),
             waiting: self.slots.waiting(),
+            condition: self.health.condition(),
+            story: self.health.story().clone(),
+            counts: self.health.tally.counts(),
         }
     }
 
@@ -227,9 +261,10 @@ impl ResolvedEndpoint {
             EndpointAddress::Ip(address) => (Address::Ip(*address), address.to_string()),
             // A Unix socket has no name that a Host field could carry.
             EndpointAddress::Unix(path) => (Address::Unix(path.clone()), "localhost".to_owned()),
-            EndpointAddress::Dns { .. } => return None,
+            EndpointAddress::Dns { .. } | EndpointAddress::Srv(_) => return None,
         };
-        Some(ResolvedEndpoint { address, host: host.into(), weight: endpoint.weight })
+        let (source, placement) = (endpoint.address.to_string().into(), Placement::of(endpoint));
+        Some(ResolvedEndpoint { address, host: host.into(), source, placement })
     }
 }
 
@@ -247,6 +282,16 @@ impl SharedDuration {
 
     fn get(&self) -> Duration {
         Duration::from_micros(self.0.load(Ordering::Relaxed))
+    }
+}
+
+impl Address {
+    /// The address on the network, if it is one.
+    pub fn on_network(&self) -> Option<SocketAddr> {
+        match self {
+            Address::Ip(address) => Some(*address),
+            Address::Unix(_) => None,
+        }
     }
 }
 

@@ -25,6 +25,8 @@ pub enum Cause {
     Failed(Kind),
     /// A name has not resolved.
     Name,
+    /// A failed attempt was not repeated because the budget for retries is used up.
+    RetryBudget,
 }
 
 /// The description of one failure.
@@ -38,8 +40,8 @@ pub struct FailureDetail {
     pub request: Option<String>,
 }
 
-/// The code of [`Cause::Name`], after those of kinds.
-const NAME: &str = "name";
+/// The codes of the causes that are no kinds, after those of kinds.
+const OTHERS: [&str; 2] = ["name", "retry-budget"];
 
 impl FailureLog {
     /// Counts a failure; `describe` describes it if it is the first.
@@ -60,13 +62,14 @@ impl FailureLog {
     fn of(&self, cause: Cause) -> Option<&FailureCount> {
         match cause {
             Cause::Failed(kind) => Some(&self.0[kind.index()?]),
-            Cause::Name => self.0.last(),
+            Cause::Name => self.0.get(Kind::CODES.len()),
+            Cause::RetryBudget => self.0.get(Kind::CODES.len() + 1),
         }
     }
 
     /// Takes the code of each cause, its first failure, and their number; counting starts over.
     pub fn take(&self) -> impl Iterator<Item = (&'static str, Arc<FailureDetail>, u64)> {
-        let codes = Kind::CODES.iter().copied().chain([NAME]);
+        let codes = Kind::CODES.iter().copied().chain(OTHERS);
         codes.zip(&self.0).filter_map(|(code, counted)| {
             let first = counted.first.swap(None)?;
             Some((code, first, counted.count.swap(0, Ordering::Relaxed)))
@@ -84,7 +87,7 @@ impl FailureDetail {
 
 impl Default for FailureLog {
     fn default() -> FailureLog {
-        let causes = Kind::CODES.len() + [NAME].len();
+        let causes = Kind::CODES.len() + OTHERS.len();
         FailureLog(std::iter::repeat_with(FailureCount::default).take(causes).collect())
     }
 }
@@ -111,7 +114,12 @@ mod tests {
             failure_log.note(Cause::Failed(Kind::Connect), never);
         }
         failure_log.note(Cause::Name, || detail("a.test"));
-        let told = [("connect", "first".to_owned(), 3), ("name", "a.test".to_owned(), 1)];
+        failure_log.note(Cause::RetryBudget, || detail("no retry"));
+        let told = [
+            ("connect", "first".to_owned(), 3),
+            ("name", "a.test".to_owned(), 1),
+            ("retry-budget", "no retry".to_owned(), 1),
+        ];
         assert_eq!(taken(&failure_log), told);
         assert_eq!(taken(&failure_log), []);
         failure_log.note(Cause::Failed(Kind::Connect), || detail("later"));

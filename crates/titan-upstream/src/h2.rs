@@ -77,6 +77,8 @@ pub struct H2Connection {
     opened: CoarseInstant,
     /// Whether it takes no more exchanges, because something is wrong with it.
     is_retired: Cell<bool>,
+    /// Whether the endpoint has begun a response on it.
+    has_responded: Cell<bool>,
     /// When the endpoint last sent something.
     heard: Cell<CoarseInstant>,
     liveness: Cell<Liveness>,
@@ -357,6 +359,7 @@ impl H2Connection {
             endpoint,
             opened: now,
             is_retired: Cell::new(false),
+            has_responded: Cell::new(false),
             heard: Cell::new(now),
             liveness: Cell::new(Liveness::None { until: now }),
         })
@@ -395,6 +398,16 @@ impl H2Connection {
             }
             Liveness::Asked { .. } | Liveness::None { .. } => CoarseInstant::NEVER,
         }
+    }
+
+    /// Whether it has worked: the endpoint has begun a response on it.
+    pub fn has_responded(&self) -> bool {
+        self.has_responded.get()
+    }
+
+    /// Whether the endpoint takes no more exchanges on it, and has said so.
+    pub fn is_left(&self) -> bool {
+        self.mux.connection().is_leaving()
     }
 
     /// Stops it from taking new exchanges.
@@ -522,6 +535,7 @@ impl Channel for H2Channel<'_> {
     ) -> Poll<Result<ReceivedHead, Error>> {
         let head = &mut memory.response;
         self.receiver.poll_head(cx, head).map_ok(|start| {
+            self.liveness.shared.has_responded.set(true);
             let ResponseStart { interim, .. } = start;
             let content = content(start, self.method, head.status);
             ReceivedHead { interim, content, keep_alive: true }

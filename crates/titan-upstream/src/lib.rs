@@ -5,17 +5,30 @@
 //! |---|---|---|
 //! | what is counted for an upstream | [`cells`] | `UpstreamCells` |
 //! | failures of an upstream, to be reported | [`failure_log`] | `FailureLog::note` |
+//! | what was decided about an upstream, to be reported | [`events`] | `Events::say` |
+//! | whether an upstream that fails is asked at all | [`breaker`] | `Breaker::try_pass` |
 //! | waiting requests, and whose turn it is | `queue` | `Queue::next` |
+//! | how many requests run at an upstream, and which wait | [`concurrency`] | `Concurrency::try_enter` |
 //! | how many connections an endpoint may have, and which requests wait for one | [`slots`] | `Slots::try_take` |
 //! | which endpoint a request goes to | [`balance`] | `Balancer::choose` |
+//! | groups of endpoints, of which the first takes what it can | [`groups`] | `Groups::choose` |
+//! | how many retries an upstream may get | [`budget`] | `RetryBudget::withdraw` |
+//! | how long responses take | `latency` | `LatencyPercentile::get` |
+//! | whether an endpoint can take requests, and how those that it gets fare | [`health`] | `Health::standing` |
+//! | when a request is sent to a second endpoint as well | [`hedging`] | `Hedging::delay` |
 //! | one address, and what is known of it | [`endpoint`] | `Endpoint` |
+//! | the breakers of an upstream and its endpoints | [`breaking`] | `Breaking::enter` |
 //! | a named group of them | [`members`] | `Upstream::set_places` |
+//! | how an upstream and its members are doing | [`status`] | `UpstreamStatus::of` |
 //! | names to addresses, again when they expire | [`resolve`] | `NameResolver::keep_fresh` |
 //! | the endpoints that an exchange goes through | [`attempts`] | `Attempts::next` |
 //! | a connection | [`connection`] | `Connection` |
 //! | the request out while the response comes in | [`call`] | `Call::poll_head` |
 //! | the same over HTTP/1.1, over HTTP/2 | [`h1`], [`h2`] | `H1Channel`, `H2Channel` |
 //! | idle connections, and which are closed | [`pool`], [`reclaim`] | `Pools::get` |
+//! | which endpoints are ejected because requests fare badly | [`ejection`] | `judge` |
+//! | what is asked of an endpoint to see whether it is healthy | [`probe`] | `Prober::probe` |
+//! | who decides about the health of all endpoints | [`monitor`] | `HealthMonitor::run` |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
 
@@ -23,15 +36,35 @@ pub mod cells;
 
 pub mod failure_log;
 
+pub mod events;
+
+pub mod breaker;
+
 mod queue;
 
 pub mod slots;
 
 pub mod balance;
 
+pub mod groups;
+
+pub mod budget;
+
+mod latency;
+
+pub mod health;
+
+pub mod hedging;
+
+pub mod concurrency;
+
 pub mod endpoint;
 
+pub mod breaking;
+
 pub mod members;
+
+pub mod status;
 
 pub mod resolve;
 
@@ -48,3 +81,9 @@ pub mod h2;
 pub mod reclaim;
 
 pub mod pool;
+
+pub mod ejection;
+
+pub mod probe;
+
+pub mod monitor;

@@ -9,6 +9,8 @@ pub(super) struct Queue<T> {
     clients: BTreeMap<Client, Line<T>>,
     /// The clients, and their counters, by the id of their first request.
     by_first: BTreeMap<u64, (Client, ClientCounter)>,
+    /// The same by the id of their last one.
+    by_last: BTreeMap<u64, (Client, ClientCounter)>,
     /// The clients by the number of their waiting requests.
     by_length: BTreeSet<(usize, Client)>,
     next_id: u64,
@@ -25,6 +27,15 @@ struct Line<T> {
     waiting: VecDeque<(u64, T)>,
 }
 
+/// Which request of several comes first, where nothing else tells them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// The one that has waited longest.
+    OldestFirst,
+    /// The one that came last: its client is the likeliest to be still there when its response comes.
+    NewestFirst,
+}
+
 /// The position of a request in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct QueuePosition {
@@ -35,8 +46,8 @@ pub(super) struct QueuePosition {
 
 impl<T> Default for Queue<T> {
     fn default() -> Queue<T> {
-        let (clients, by_first, by_length) = Default::default();
-        Queue { clients, by_first, by_length, next_id: 0, len: 0 }
+        let (clients, by_first, by_last, by_length) = Default::default();
+        Queue { clients, by_first, by_last, by_length, next_id: 0, len: 0 }
     }
 }
 
@@ -80,6 +91,40 @@ impl<T> Queue<T> {
         next
     }
 
+    /// Whose turn it is among all: of the clients that use the fewest, the request that comes first in that order.
+    ///
+    /// This visits no more clients than [`Queue::next`].
+    pub(super) fn next_in(
+        &self,
+        order: Order,
+        used: impl Fn(ClientCounter) -> u32,
+    ) -> Option<QueuePosition> {
+        match order {
+            Order::OldestFirst => self.next(|counter| Some(used(counter)), |_| true),
+            Order::NewestFirst => {
+                let mut next = None;
+                let mut least = u32::MAX;
+                for (&id, &(client, counter)) in self.by_last.iter().rev() {
+                    let used = used(counter);
+                    if used < least {
+                        (next, least) = (Some(QueuePosition { client, id }), used);
+                    }
+                    if least == 0 {
+                        break;
+                    }
+                }
+                next
+            }
+        }
+    }
+
+    /// The request that has waited longest.
+    pub(super) fn oldest(&self) -> Option<(QueuePosition, &T)> {
+        let (&id, &(client, _)) = self.by_first.first_key_value()?;
+        let (_, who) = self.clients[&client].waiting.front()?;
+        Some((QueuePosition { client, id }, who))
+    }
+
     /// Removes a request, with the client's counter.
     pub(super) fn remove(
         &mut self,
@@ -96,8 +141,18 @@ impl<T> Queue<T> {
     /// more than the other would then have.
     pub(super) fn displace_for(&mut self, client: Client) -> Option<T> {
         let own = self.clients.get(&client).map_or(0, |line| line.waiting.len());
-        let &(_, most) = self.by_length.last().filter(|(length, _)| *length > own + 1)?;
-        let (id, _) = self.clients[&most].waiting.back()?;
+        self.by_length.last().filter(|(length, _)| *length > own + 1)?;
+        self.displace(Order::OldestFirst)
+    }
+
+    /// Removes the request that would be the last in that order, of the client that has the most.
+    pub(super) fn displace(&mut self, order: Order) -> Option<T> {
+        let &(_, most) = self.by_length.last()?;
+        let waiting = &self.clients[&most].waiting;
+        let (id, _) = match order {
+            Order::OldestFirst => waiting.back(),
+            Order::NewestFirst => waiting.front(),
+        }?;
         let position = QueuePosition { client: most, id: *id };
         self.remove(position).map(|(_, who)| who)
     }
@@ -124,14 +179,16 @@ impl<T> Queue<T> {
     ) -> R {
         let line = || Line { counter, waiting: VecDeque::new() };
         let waiting = &mut self.clients.entry(client).or_insert_with(line).waiting;
-        if let Some((first, _)) = waiting.front() {
+        if let (Some((first, _)), Some((last, _))) = (waiting.front(), waiting.back()) {
             self.by_first.remove(first);
+            self.by_last.remove(last);
             self.by_length.remove(&(waiting.len(), client));
         }
         let result = change(waiting);
-        match waiting.front() {
-            Some((first, _)) => {
+        match waiting.front().zip(waiting.back()) {
+            Some(((first, _), (last, _))) => {
                 self.by_first.insert(*first, (client, counter));
+                self.by_last.insert(*last, (client, counter));
                 self.by_length.insert((waiting.len(), client));
             }
             None => drop(self.clients.remove(&client)),
@@ -181,6 +238,29 @@ mod tests {
         let mut queue = filled(&shares);
         assert_eq!(in_turn(&mut queue, &shares), ["a", "d", "e", "b", "f", "c", "g"]);
         assert_eq!(queue.len(), 0);
+    }
+
+    #[test]
+    fn the_newest_comes_first_among_clients_that_have_as_many() {
+        let shares = shares();
+        let mut queue = filled(&shares);
+        assert_eq!(queue.oldest().map(|(_, who)| *who), Some("a"));
+        let next = || {
+            let position = queue.next_in(Order::NewestFirst, |counter| shares.of(counter))?;
+            let (counter, who) = queue.remove(position)?;
+            shares.take(counter);
+            Some(who)
+        };
+        let all: Vec<_> = std::iter::from_fn(next).collect();
+        assert_eq!(all, ["g", "f", "e", "d", "c", "b", "a"]);
+        assert!(queue.oldest().is_none() && queue.by_last.is_empty());
+    }
+
+    #[test]
+    fn the_client_that_has_the_most_gives_up_what_would_be_last() {
+        let shares = shares();
+        assert_eq!(filled(&shares).displace(Order::OldestFirst), Some("g"));
+        assert_eq!(filled(&shares).displace(Order::NewestFirst), Some("a"));
     }
 
     #[test]

@@ -2,13 +2,16 @@
 
 use crate::endpoint::{Address, ResolvedEndpoint};
 use crate::failure_log::{Cause, FailureDetail};
-use crate::members::Upstream;
+use crate::groups::Placement;
+use crate::members::{Members, Upstream};
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{
     ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig,
 };
 use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::proto::rr::RData;
+use hickory_resolver::proto::rr::rdata::SRV;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -30,17 +33,36 @@ pub struct NameResolver {
 /// The addresses of a name in one family, and when they expire; or why there are none.
 type Lookup = Result<(Vec<IpAddr>, Instant), String>;
 
+/// What the address of an endpoint stands for.
+struct Found {
+    places: Vec<ResolvedEndpoint>,
+    /// When that expires; `None` when it is to be queried again soon.
+    expires: Option<Instant>,
+    /// Why there is nothing new, where that is so.
+    failed: Option<String>,
+}
+
+/// A server of a service (RFC 2782).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Target {
+    priority: u16,
+    name: String,
+    port: NonZeroU16,
+    weight: u16,
+}
+
 /// How soon a name that did not resolve is queried again.
 const RETRY: Duration = Duration::from_secs(1);
 /// The most addresses that are used of one name.
 const MAX_ADDRESSES: usize = 256;
+/// The most servers that are used of one service.
+const MAX_TARGETS: usize = 64;
 /// The most queries in flight at once; others wait.
 const MAX_QUESTIONS: usize = 64;
 
 /// Whether `upstream` has names to resolve. One that has none is complete from the start.
 pub fn has_names(upstream: &Upstream) -> bool {
-    let is_name = |endpoint: &Endpoint| matches!(endpoint.address, EndpointAddress::Dns { .. });
-    upstream.config().endpoints.iter().any(is_name)
+    upstream.config().endpoints.iter().any(|endpoint| endpoint.address.is_name())
 }
 
 impl NameResolver {
@@ -66,26 +88,21 @@ impl NameResolver {
         let mut again = Instant::now() + self.config.max_ttl;
         let endpoints = &upstream.config().endpoints;
         // All queries are sent before the first answer is awaited.
-        let asked: Vec<_> = endpoints.iter().map(|endpoint| self.query(endpoint)).collect();
+        let asked: Vec<_> =
+            endpoints.iter().map(|endpoint| self.query(endpoint, &before)).collect();
         for (endpoint, asked) in endpoints.iter().zip(asked) {
-            let (EndpointAddress::Dns { host, port }, Some(asked)) = (&endpoint.address, asked)
-            else {
+            let Some(asked) = asked else {
                 places.extend(ResolvedEndpoint::fixed(endpoint));
                 continue;
             };
-            let name: Box<str> = format!("{host}:{port}").into();
-            let known: Vec<_> = before.addresses_of(&name).collect();
-            let answers = asked.await.unwrap_or_else(|_| [not_queried(), not_queried()]);
-            if let Some(reason) = why_none(&answers) {
-                upstream.failure_log.note(Cause::Name, || FailureDetail::of_name(host, &reason));
+            // A task that ended in a panic, which it cannot.
+            let Ok(Found { places: found, expires, failed }) = asked.await else { continue };
+            if let Some(reason) = failed {
+                let name = endpoint.address.name();
+                upstream.failure_log.note(Cause::Name, || FailureDetail::of_name(name, &reason));
             }
-            let (addresses, expires) = addresses(answers, *port, &known);
             again = again.min(expires.unwrap_or_else(|| Instant::now() + RETRY));
-            places.extend(addresses.into_iter().map(|address| ResolvedEndpoint {
-                address: Address::Ip(address),
-                host: name.clone(),
-                weight: endpoint.weight,
-            }));
+            places.extend(found);
         }
         upstream.set_places(places);
         again
@@ -106,14 +123,98 @@ impl NameResolver {
         }
     }
 
-    /// Queries the addresses of an endpoint, if it has a name.
-    fn query(self: &Arc<Self>, endpoint: &Endpoint) -> Option<JoinHandle<[Lookup; 2]>> {
-        let EndpointAddress::Dns { host, .. } = &endpoint.address else { return None };
-        let (names, host) = (Arc::clone(self), host.to_string());
+    /// Finds out what the address of an endpoint stands for, if it is a name.
+    fn query(self: &Arc<Self>, endpoint: &Endpoint, before: &Members) -> Option<JoinHandle<Found>> {
+        if !endpoint.address.is_name() {
+            return None;
+        }
+        let known = before.found_for(&endpoint.address.to_string());
+        let (names, endpoint) = (Arc::clone(self), endpoint.clone());
         Some(tokio::spawn(async move {
-            let [v4, v6] = &names.resolvers;
-            tokio::join!(names.ask(v4, &host), names.ask(v6, &host)).into()
+            match &endpoint.address {
+                EndpointAddress::Srv(name) => names.service(name, &endpoint, known).await,
+                EndpointAddress::Dns { host, port } => {
+                    let placement = Placement::of(&endpoint);
+                    names.addresses((host, *port), (&endpoint, placement), &known).await
+                }
+                EndpointAddress::Ip(_) | EndpointAddress::Unix(_) => Found::nothing(),
+            }
         }))
+    }
+
+    /// The servers of a service. Where nobody says which there are, those that are known stay.
+    async fn service(
+        self: &Arc<Self>,
+        name: &str,
+        endpoint: &Endpoint,
+        known: Vec<ResolvedEndpoint>,
+    ) -> Found {
+        let answer = self.ask_service(name).await;
+        let none = || "the service does not exist or has no server".to_owned();
+        let (targets, mut expires) = match answer {
+            Ok((targets, expires)) if !targets.is_empty() => (targets, Some(expires)),
+            other => {
+                let failed = Some(other.err().unwrap_or_else(none));
+                return Found { places: known, expires: None, failed };
+            }
+        };
+        let known: Arc<[ResolvedEndpoint]> = known.into();
+        let asked = targets.into_iter().map(|Target { priority, name, port, weight }| {
+            let placement = Placement::of(endpoint).of_record(priority, weight);
+            let (names, endpoint, known) = (Arc::clone(self), endpoint.clone(), Arc::clone(&known));
+            tokio::spawn(async move {
+                names.addresses((&name, port), (&endpoint, placement), &known).await
+            })
+        });
+        let asked: Vec<_> = asked.collect();
+        let (mut places, mut failed) = (Vec::new(), None);
+        for found in asked {
+            let Ok(found) = found.await else { continue };
+            places.extend(found.places);
+            expires = expires.zip(found.expires).map(|(one, other)| one.min(other));
+            failed = failed.or(found.failed);
+        }
+        Found { places, expires, failed }
+    }
+
+    /// The addresses of a host.
+    async fn addresses(
+        &self,
+        (host, port): (&str, NonZeroU16),
+        (endpoint, placement): (&Endpoint, Placement),
+        known: &[ResolvedEndpoint],
+    ) -> Found {
+        let [v4, v6] = &self.resolvers;
+        let answers: [Lookup; 2] = tokio::join!(self.ask(v4, host), self.ask(v6, host)).into();
+        let failed = why_none(&answers);
+        let name: Box<str> = format!("{host}:{port}").into();
+        let known = known.iter().filter(|place| place.host == name);
+        let known: Vec<_> = known.filter_map(|place| place.address.on_network()).collect();
+        let (addresses, expires) = addresses(answers, port, &known);
+        let places = addresses.into_iter().map(|address| ResolvedEndpoint {
+            address: Address::Ip(address),
+            host: name.clone(),
+            source: endpoint.address.to_string().into(),
+            placement,
+        });
+        Found { places: places.collect(), expires, failed }
+    }
+
+    async fn ask_service(&self, name: &str) -> Result<(Vec<Target>, Instant), String> {
+        let _turn = self.turns.acquire().await;
+        let [resolver, _] = &self.resolvers;
+        let asked = tokio::time::timeout(self.config.timeout, resolver.srv_lookup(name)).await;
+        match asked.map_err(|_| "no name server answered in time".to_owned())? {
+            Ok(answer) => {
+                let records = answer.answers().iter();
+                let targets = records.filter_map(|record| Target::of(&record.data));
+                Ok((some_targets(targets.collect()), answer.valid_until()))
+            }
+            Err(error) if error.is_no_records_found() => {
+                Ok((Vec::new(), Instant::now() + self.config.max_ttl))
+            }
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     async fn ask(&self, resolver: &TokioResolver, host: &str) -> Lookup {
@@ -145,9 +246,28 @@ fn why_none(answers: &[Lookup; 2]) -> Option<String> {
     (!has_some).then(|| reason().unwrap_or_else(none))
 }
 
-/// In place of an answer where the question was not asked.
-fn not_queried() -> Lookup {
-    Err("no query was sent".to_owned())
+/// At most [`MAX_TARGETS`], the first ones first.
+fn some_targets(mut targets: Vec<Target>) -> Vec<Target> {
+    targets.sort_unstable();
+    targets.truncate(MAX_TARGETS);
+    targets
+}
+
+impl Target {
+    /// The server in a record; `None` for one that says that there is none (a target of `.`), or which nobody can connect to.
+    fn of(data: &RData) -> Option<Target> {
+        let RData::SRV(SRV { priority, weight, port, target, .. }) = data else { return None };
+        let name = target.to_ascii();
+        let name = name.strip_suffix('.').unwrap_or(&name).to_ascii_lowercase();
+        let port = NonZeroU16::new(*port).filter(|_| !name.is_empty())?;
+        Some(Target { priority: *priority, name, port, weight: *weight })
+    }
+}
+
+impl Found {
+    fn nothing() -> Found {
+        Found { places: Vec::new(), expires: None, failed: None }
+    }
 }
 
 /// The result of the answers for both families; `None` when one is to be queried again soon. Where there is no answer,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
-use titan_proxy::{Gateway, UpstreamFailure};
+use titan_proxy::{Event, Gateway, UpstreamFailure};
 
 /// What was reported lately. Its size is bounded by upstreams, causes and listeners, which the configuration has, and
 /// by lists of certificates and sets of keys, which it names.
@@ -37,6 +37,12 @@ impl Failures {
             let place = format!("upstream `{}`: {}", failure.upstream, failure.code);
             self.tell(&place, "", &described(failure), failure.count, now);
         }
+        let (events, more) = gateway.upstream_events();
+        events.iter().for_each(|event| terminal::event(&decided(event)));
+        if more > 0 {
+            terminal::event(&format!("{more} further decisions about upstreams"));
+        }
+        gateway.metrics().pressure.take_lines().iter().for_each(|line| terminal::event(line));
         for (name, reason) in &gateway.refused_certificates() {
             self.tell(&format!("listener `{name}`"), reason, reason, 1, now);
         }
@@ -83,6 +89,10 @@ impl Failures {
         let more = if more > 0 { format!("; {more} more like it") } else { String::new() };
         Some(format!("{place}: {what}{more}"))
     }
+}
+
+fn decided(Event { upstream, what }: &Event) -> String {
+    format!("upstream `{upstream}`: {what}")
 }
 
 /// The reason, and whose request was the first to meet it.

@@ -8,13 +8,20 @@ pub(super) const CODES: &str = "crates/titan-io/src/error.rs";
 /// The reference of all fields, made of what declares them.
 pub(super) const CONFIGURATION: &str = "docs/configuration.md";
 pub(super) const METRICS: &str = "crates/titan-admin/src/exposition.rs";
+/// The modules in that one.
+pub(super) const MORE_METRICS: &str = "crates/titan-admin/src/exposition/";
 /// Policies declare codes and metrics of their own.
 pub(super) const POLICIES: &str = "crates/titan-policies/src/";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let page = tree.file(PAGE).and_then(|file| file.text.as_deref()).unwrap_or_default();
-    let places =
-        [(CODES, codes as Names), (METRICS, metrics), (POLICIES, codes), (POLICIES, metrics)];
+    let places = [
+        (CODES, codes as Names),
+        (METRICS, metrics),
+        (MORE_METRICS, metrics),
+        (POLICIES, codes),
+        (POLICIES, metrics),
+    ];
     places.iter().flat_map(|(path, names)| missing(tree, path, *names, page)).collect()
 }
 
@@ -47,7 +54,8 @@ pub(super) fn codes(line: &str) -> Vec<&str> {
 pub(super) fn metrics(line: &str) -> Vec<&str> {
     let quoted = line.split('"').skip(1).step_by(2);
     let names = quoted.filter(|text| {
-        text.starts_with("titan_") && text.bytes().all(|o| o.is_ascii_lowercase() || o == b'_')
+        let rest = text.strip_prefix("titan_").filter(|rest| !rest.is_empty());
+        rest.is_some_and(|rest| rest.bytes().all(|o| o.is_ascii_lowercase() || o == b'_'))
     });
     names.map(without_series).collect()
 }
@@ -87,20 +95,31 @@ mod tests {
                 "self.sample(\"titan_a_seconds_sum\", &labels);\nlet x = \"titan version\";\n",
             ),
             ("crates/titan-policies/src/a.rs", "name: \"titan_b_total\",\n"),
+            (
+                "crates/titan-admin/src/exposition/c.rs",
+                "name.starts_with(\"titan_\"); \"titan_c\"\n",
+            ),
         ];
         check(&Tree::of(&files)).into_iter().map(|finding| finding.message).collect()
     }
 
     #[test]
     fn codes_and_metrics_stand_on_the_page() {
-        assert_eq!(messages("`connect-timeout` `titan_a_seconds` `titan_b_total`"), [""; 0]);
         assert_eq!(
-            messages("`connect-timeout` `titan_b_total`"),
+            messages("`connect-timeout` `titan_a_seconds` `titan_b_total` `titan_c`"),
+            [""; 0]
+        );
+        assert_eq!(
+            messages("`connect-timeout` `titan_b_total` `titan_c`"),
             ["docs/operations.md does not mention `titan_a_seconds`"]
         );
         assert_eq!(
-            messages("`titan_a_seconds` `connect-timeout`"),
+            messages("`titan_a_seconds` `connect-timeout` `titan_c`"),
             ["docs/operations.md does not mention `titan_b_total`"]
+        );
+        assert_eq!(
+            messages("`connect-timeout` `titan_a_seconds` `titan_b_total`"),
+            ["docs/operations.md does not mention `titan_c`"]
         );
     }
 }

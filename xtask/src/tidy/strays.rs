@@ -48,6 +48,7 @@ const LISTED: &[(&str, &str)] = &[
     ("crates/*/proptest-regressions/*.txt", "inputs that once failed"),
     ("crates/titan/tests/peers/*/*.py", "programs for peers that are Python libraries"),
     ("bench/README.md", "how to measure, and what the figures mean"),
+    ("bench/chaos.md", "what is broken, how, and what the figures mean"),
     ("bench/definitions/*.conf", "the peers as they are measured"),
     ("bench/definitions/*.cfg", "the peers as they are measured"),
     ("bench/definitions/*.yaml", "Titan as it is measured"),

@@ -75,6 +75,31 @@ fn it_says_which_configuration_is_in_force_and_how_the_last_attempt_went() {
 }
 
 #[test]
+fn mirrors_have_figures_and_those_that_compare_have_more() {
+    let text = "
+listeners: [127.0.0.1:0]
+admin: off
+upstreams: { u: '127.0.0.1:1', next: '127.0.0.1:2' }
+routes:
+  - { name: a, path: /a, upstream: u, mirror: next }
+  - { name: b, path: /b, upstream: u, mirror: { upstream: next, compare: {} } }
+";
+    let config = Config::parse("test", text).unwrap();
+    let text = text_of(&Gateway::start(&config, &Files::default(), None).unwrap());
+    for (line, is_there) in [
+        ("titan_mirror_copies_total{route=\"a\",upstream=\"next\"} 0", true),
+        ("titan_mirror_copies_dropped_total{route=\"a\",reason=\"pressure\"} 0", true),
+        ("titan_mirror_comparisons_total{route=\"b\",result=\"equal\"} 0", true),
+        ("titan_mirror_comparisons_total{route=\"b\",result=\"different\"} 0", true),
+        ("titan_mirror_comparisons_total{route=\"a\",result=\"equal\"} 0", false),
+        ("titan_mirror_differences_total{route=\"b\",part=\"header\"} 0", true),
+        ("titan_mirror_not_compared_total{route=\"b\",reason=\"too-late\"} 0", true),
+    ] {
+        assert_eq!(text.lines().any(|it| it == line), is_there, "{line}\n{text}");
+    }
+}
+
+#[test]
 fn the_exposition_is_in_the_format_and_says_what_happened() {
     let gateway = served();
     let families = parse(&text_of(&gateway));
@@ -96,7 +121,9 @@ fn the_exposition_is_in_the_format_and_says_what_happened() {
     assert!(sum("titan_sent_bytes_total", "") > 0.0);
     let endpoint = "upstream=\"nobody\",endpoint=\"unix:/nowhere/at-all\"";
     for family in OF_ENDPOINT {
-        assert_eq!(sum(family.name, endpoint), 0.0, "{}", family.name);
+        let is_healthy = family.name == "titan_endpoint_healthy";
+        let wanted = f64::from(u8::from(is_healthy));
+        assert_eq!(sum(family.name, endpoint), wanted, "{}", family.name);
     }
 }
 
@@ -137,6 +164,42 @@ fn it_says_what_is_on_trial_and_what_was_taken_back() {
 }
 
 #[test]
+fn breakers_tell_their_state_and_what_led_there() {
+    let text = |per: &str| {
+        format!(
+            "workers: 1\nlisteners: [127.0.0.1:0]\nadmin: off\n\
+             routes: [{{ upstream: u, retries: 0 }}]\nupstreams: {{ u: {{ endpoints: 'unix:/nowhere',
+            circuit_breaker: {{ per: {per}, consecutive_failures: 1, open_time: 1h, max_open_time: 1h }} }} }}"
+        )
+    };
+    for (per, labels) in
+        [("upstream", "upstream=\"u\""), ("endpoint", "upstream=\"u\",endpoint=\"unix:/nowhere\"")]
+    {
+        let config = Config::parse("test", &text(per)).unwrap();
+        let gateway = Gateway::start(&config, &Files::default(), None).unwrap();
+        let address = gateway.listeners()[0].socket_address.unwrap();
+        for _ in 0..3 {
+            let mut stream = TcpStream::connect(address).unwrap();
+            write!(stream, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+            stream.read_to_end(&mut Vec::new()).unwrap();
+        }
+        let families = parse(&text_of(&gateway));
+        let sample = |family: &str, more: &str| {
+            let family = format!("titan_circuit_breaker_{family}");
+            families[&family].samples[&format!("{family}{{{labels}{more}}}")]
+        };
+        let states = [",state=\"closed\"", ",state=\"open\"", ",state=\"half-open\""];
+        assert_eq!(states.map(|state| sample("state", state)), [0.0, 1.0, 0.0]);
+        let [opened, tried] = [",from=\"closed\",to=\"open\"", ",from=\"open\",to=\"half-open\""]
+            .map(|change| sample("transitions_total", change));
+        assert_eq!((opened, tried), (1.0, 0.0));
+        let rejected = &families["titan_circuit_breaker_rejected_total"].samples;
+        assert_eq!(rejected["titan_circuit_breaker_rejected_total{upstream=\"u\"}"], 2.0);
+        assert!(sample("state_seconds_total", states[2]) == 0.0);
+    }
+}
+
+#[test]
 fn every_family_is_there() {
     let gateway =
         Gateway::start(&Config::parse("test", CONFIG).unwrap(), &Files::default(), None).unwrap();
@@ -151,6 +214,10 @@ fn every_family_is_there() {
     titan_admin_calls_total counter
     titan_admin_tokens_refused_total counter
     titan_build_info gauge
+    titan_circuit_breaker_rejected_total counter
+    titan_circuit_breaker_state gauge
+    titan_circuit_breaker_state_seconds_total counter
+    titan_circuit_breaker_transitions_total counter
     titan_config_in_use gauge
     titan_config_info gauge
     titan_config_last_reload_successful gauge
@@ -164,6 +231,10 @@ fn every_family_is_there() {
     titan_connections_refused_total counter
     titan_endpoint_connections_idle gauge
     titan_endpoint_connections_open gauge
+    titan_endpoint_ejections_total counter
+    titan_endpoint_healthy gauge
+    titan_endpoint_probes_failed_total counter
+    titan_endpoint_probes_total counter
     titan_endpoint_requests_active gauge
     titan_endpoint_requests_waiting gauge
     titan_exchange_failures_total counter
@@ -173,6 +244,16 @@ fn every_family_is_there() {
     titan_http2_streams_opened_total counter
     titan_jwt_revocations gauge
     titan_jwt_revocations_capacity gauge
+    titan_mirror_comparisons_total counter
+    titan_mirror_copies_dropped_total counter
+    titan_mirror_copies_failed_total counter
+    titan_mirror_copies_running gauge
+    titan_mirror_copies_total counter
+    titan_mirror_differences_total counter
+    titan_mirror_not_compared_total counter
+    titan_pressure_actions_total counter
+    titan_pressure_level gauge
+    titan_pressure_ratio gauge
     titan_process_start_time_seconds gauge
     titan_received_bytes_total counter
     titan_request_duration_seconds histogram
@@ -187,9 +268,17 @@ fn every_family_is_there() {
     titan_upstream_attempts_total counter
     titan_upstream_connects_total counter
     titan_upstream_failures_total counter
+    titan_upstream_hedges_refused_total counter
+    titan_upstream_hedges_total counter
+    titan_upstream_hedges_won_total counter
+    titan_upstream_requests_total counter
+    titan_upstream_retries_refused_total counter
     titan_upstream_retries_total counter
     titan_upstream_reuses_total counter
+    titan_upstream_shed_total counter
     titan_worker_busy_seconds_total counter
+    titan_worker_lag_level gauge
+    titan_worker_lag_seconds gauge
     ");
 }
 

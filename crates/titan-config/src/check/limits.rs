@@ -1,15 +1,14 @@
-//! What rate limits require of the routes that they apply to.
+//! What rate limits, and faults on purpose, require of the routes that they apply to.
 
 use crate::diagnostic::Diagnostic;
 use crate::gateway::ConfigFields;
 use crate::limits::beyond_share;
-use crate::policy::{
-    ApiKeys, Credential, Policies, Policy, PolicyId, PolicyKind, RateKey, RouteCost,
-};
+use crate::policy::{Credential, Policies, Policy, PolicyId, PolicyKind, RateKey, RouteCost};
 use crate::read::{At, Reading};
 use crate::readers::Named;
 use crate::route_fields::RouteDraft;
 use crate::suggest;
+use crate::token::Name;
 use std::collections::HashMap;
 
 /// Whether requests that are counted by their API keys, or by what their tokens say, have to have any.
@@ -141,27 +140,52 @@ pub(super) fn check_plans_and_exemptions(
                 format!("`{policy}` exempts by claim, but no policy checks tokens on these routes");
             fail(message, "this exempts nobody", "apply a `jwt` policy to the same routes");
         }
-        let asks = |it: &&&Policies| match &fields.policies[it.authorise?.index()].value {
-            Some(Policy::Authorise(authorise)) => authorise.api_keys.as_ref(),
-            _ => None,
-        };
-        let keys: Vec<_> = beside.iter().filter_map(|it| asks(&it)).collect();
-        for name in &exempt.api_keys {
-            let is_known = |keys: &&ApiKeys| {
-                keys.file.is_some() || keys.keys.iter().any(|key| key.name == *name)
-            };
-            if !keys.iter().any(is_known) {
-                let message = format!(
-                    "`{policy}` exempts the API key `{name}`, which does not exist on these routes"
-                );
-                fail(
-                    message,
-                    "this exempts nobody",
-                    "name a key in `authorise.api_keys` of the same routes",
-                );
-            }
+        for name in unknown_keys(&exempt.api_keys, &beside, fields) {
+            let message = format!(
+                "`{policy}` exempts the API key `{name}`, which does not exist on these routes"
+            );
+            fail(
+                message,
+                "this exempts nobody",
+                "name a key in `authorise.api_keys` of the same routes",
+            );
         }
     }
+}
+
+/// Whether the API keys whose requests may fail on purpose exist on some route.
+pub(super) fn check_faults(fields: &ConfigFields, in_force: &[Policies], to: &mut Reading<'_>) {
+    for (index, Named { key: policy, key_span, value }) in fields.policies.iter().enumerate() {
+        let Some(Policy::Fault(fault)) = value else { continue };
+        let beside: Vec<_> = in_force.iter().filter(|it| meets(it, index)).collect();
+        if beside.is_empty() {
+            continue;
+        }
+        for name in unknown_keys(&fault.api_keys, &beside, fields) {
+            let message = format!(
+                "`{policy}` names the API key `{name}`, which does not exist on these routes"
+            );
+            let error = Diagnostic::error(*key_span, message).label("no request fails for it");
+            to.add(error.help("name a key in `authorise.api_keys` of the same routes"));
+        }
+    }
+}
+
+/// Those of the names that no policy in force checks an API key of. A file may have any.
+fn unknown_keys<'n>(
+    names: &'n [Name],
+    in_force: &[&Policies],
+    fields: &ConfigFields,
+) -> Vec<&'n Name> {
+    let keys = |it: &&Policies| match &fields.policies[it.authorise?.index()].value {
+        Some(Policy::Authorise(authorise)) => authorise.api_keys.as_ref(),
+        _ => None,
+    };
+    let keys: Vec<_> = in_force.iter().filter_map(keys).collect();
+    let is_known = |name: &Name| {
+        keys.iter().any(|keys| keys.file.is_some() || keys.keys.iter().any(|key| key.name == *name))
+    };
+    names.iter().filter(|name| !is_known(name)).collect()
 }
 
 /// The routes whose requests meet the policy at that place; nothing where there are none, or where some could not be read.

@@ -136,7 +136,9 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ("file", &[
         ("include", Mark::Joined), ("workers", Mark::Inside), ("listeners", Mark::Inside), ("routes", Mark::Inside),
         ("upstreams", Mark::Inside), ("policies", Mark::Inside), ("apply", Mark::Chain),
-        ("jwt_revocations", Mark::Need), ("state", Mark::Neutral), ("limits", Mark::Inside), ("error_pages", Mark::Neutral),
+        ("jwt_revocations", Mark::Need), ("state", Mark::Neutral), ("pressure", Mark::Need), ("zone", Mark::Neutral),
+        ("limits", Mark::Inside),
+        ("error_pages", Mark::Neutral),
         ("paths", Mark::Inside), ("timeouts", Mark::Inside), ("forwarding", Mark::Inside), ("resolver", Mark::Inside),
         ("admin", Mark::Inside),
     ]),
@@ -169,10 +171,27 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("name", Mark::Neutral), ("host", Mark::Request), ("path", Mark::Request), ("prefix", Mark::Request),
         ("methods", Mark::Request), ("headers", Mark::Request), ("query", Mark::Request),
         ("client_certificate", Mark::Certificate), ("priority", Mark::Request), ("upstream", Mark::Neutral),
-        ("redirect", Mark::Neutral), ("respond", Mark::Neutral), ("files", Mark::Neutral), ("rewrite", Mark::Other),
-        ("send_host", Mark::Other), ("retries", Mark::Neutral), ("upgrades", Mark::Grant), ("apply", Mark::Chain),
-        ("without", Mark::Chain), ("grpc_web", Mark::Scale(OFF)), ("error_pages", Mark::Neutral),
+        ("importance", Mark::Neutral), ("redirect", Mark::Neutral), ("respond", Mark::Neutral),
+        ("files", Mark::Neutral), ("rewrite", Mark::Other),
+        ("send_host", Mark::Other), ("retries", Mark::Inside), ("upgrades", Mark::Grant), ("apply", Mark::Chain),
+        ("without", Mark::Chain), ("grpc_web", Mark::Scale(OFF)), ("mirror", Mark::Grant), ("error_pages", Mark::Neutral),
         ("paths", Mark::Inside), ("timeouts", Mark::Inside), ("limits", Mark::Inside),
+    ]),
+    ("retries", &[
+        ("attempts", Mark::Neutral), ("on", Mark::Neutral), ("statuses", Mark::Neutral), ("grpc", Mark::Neutral),
+        ("header", Mark::Neutral), ("methods", Mark::Neutral), ("idempotency_key", Mark::Neutral),
+        ("per_try_timeout", Mark::Neutral), ("backoff", Mark::Inside), ("max_retry_after", Mark::Neutral),
+    ]),
+    ("backoff", &[
+        ("base", Mark::Neutral), ("max", Mark::Neutral),
+    ]),
+    ("mirror", &[
+        ("upstream", Mark::Other), ("share", Mark::Neutral), ("body", Mark::Larger), ("concurrent", Mark::Larger),
+        ("timeout", Mark::Larger), ("compare", Mark::Inside),
+    ]),
+    ("comparison", &[
+        ("headers", Mark::Grant), ("body", Mark::Larger), ("ignore", Mark::Neutral), ("show", Mark::Grant),
+        ("samples", Mark::Larger),
     ]),
     ("condition", &[
         ("present", Mark::Unknown), ("prefix", Mark::Unknown), ("regex", Mark::Unknown),
@@ -209,18 +228,68 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ]),
     ("route_timeouts", &[
         ("body", Mark::Larger), ("write", Mark::Larger), ("connect", Mark::Neutral), ("response", Mark::Neutral),
-        ("response_body", Mark::Neutral), ("tunnel", Mark::Larger),
+        ("response_body", Mark::Neutral), ("tunnel", Mark::Larger), ("total", Mark::Larger),
+        ("deadline_header", Mark::Neutral),
     ]),
     ("route_limits", &[
         ("body", Mark::Larger), ("retry_body", Mark::Neutral),
     ]),
     ("upstream", &[
-        ("endpoints", Mark::Neutral), ("balance", Mark::Neutral), ("tls", Mark::Need), ("protocol", Mark::Neutral),
+        ("endpoints", Mark::Neutral), ("balance", Mark::Neutral), ("spill_below", Mark::Neutral), ("tls", Mark::Need),
+        ("protocol", Mark::Neutral),
         ("max_connections", Mark::Larger), ("max_idle", Mark::Neutral), ("idle_timeout", Mark::Neutral),
-        ("queue", Mark::Inside),
+        ("queue", Mark::Inside), ("retry_budget", Mark::Inside),
+        ("hedge", Mark::Neutral), ("health", Mark::Neutral), ("ejection", Mark::Neutral),
+        ("panic_below", Mark::Neutral),
+        ("slow_start", Mark::Neutral), ("circuit_breaker", Mark::Neutral), ("concurrency", Mark::Need),
+    ]),
+    ("circuit_breaker", &[
+        ("failure_share", Mark::Neutral), ("consecutive_failures", Mark::Neutral), ("slow_share", Mark::Neutral),
+        ("slow_after", Mark::Neutral), ("window", Mark::Neutral), ("min_requests", Mark::Neutral),
+        ("open_time", Mark::Neutral), ("max_open_time", Mark::Neutral), ("half_open_requests", Mark::Neutral),
+        ("close_after", Mark::Neutral), ("failures", Mark::Neutral), ("statuses", Mark::Neutral), ("per", Mark::Neutral),
+        ("fallback", Mark::Neutral),
+    ]),
+    ("fallback", &[
+        ("respond", Mark::Neutral), ("upstream", Mark::Neutral), ("file", Mark::Neutral),
+    ]),
+    ("fallback_file", &[
+        ("path", Mark::Neutral), ("status", Mark::Neutral), ("content_type", Mark::Neutral),
+    ]),
+    ("health", &[
+        ("probe", Mark::Neutral), ("interval", Mark::Neutral), ("unhealthy_interval", Mark::Neutral),
+        ("jitter", Mark::Neutral), ("timeout", Mark::Neutral), ("unhealthy_after", Mark::Neutral),
+        ("healthy_after", Mark::Neutral), ("initial", Mark::Neutral),
+    ]),
+    ("probe", &[
+        ("http", Mark::Neutral), ("grpc", Mark::Neutral),
+    ]),
+    ("http_probe", &[
+        ("path", Mark::Neutral), ("method", Mark::Neutral), ("host", Mark::Neutral), ("headers", Mark::Neutral),
+        ("statuses", Mark::Neutral), ("contains", Mark::Neutral),
+    ]),
+    ("grpc_probe", &[
+        ("service", Mark::Neutral),
+    ]),
+    ("ejection", &[
+        ("consecutive_failures", Mark::Neutral), ("consecutive_errors", Mark::Neutral), ("failure_share", Mark::Neutral),
+        ("statuses", Mark::Neutral), ("slower_than_others", Mark::Neutral), ("window", Mark::Neutral),
+        ("min_requests", Mark::Neutral), ("time", Mark::Neutral), ("max_time", Mark::Neutral),
+        ("max_share", Mark::Neutral),
+    ]),
+    ("retry_budget", &[
+        ("share", Mark::Neutral), ("floor", Mark::Neutral),
+    ]),
+    ("hedge", &[
+        ("after", Mark::Neutral), ("min_delay", Mark::Neutral), ("methods", Mark::Neutral),
+    ]),
+    ("concurrency", &[
+        ("min", Mark::Neutral), ("max", Mark::Larger), ("initial", Mark::Neutral), ("queue", Mark::Larger),
+        ("delay_target", Mark::Neutral),
     ]),
     ("endpoint", &[
-        ("address", Mark::Neutral), ("weight", Mark::Neutral),
+        ("address", Mark::Neutral), ("weight", Mark::Neutral), ("priority", Mark::Neutral),
+        ("zone", Mark::Neutral), ("drain", Mark::Neutral),
     ]),
     ("balance", &[
         ("consistent_hash", Mark::Neutral), ("sticky_cookie", Mark::Neutral),
@@ -241,7 +310,11 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ("policy", &[
         ("cors", Mark::Grant), ("maintenance", Mark::Need), ("early_limit", Mark::Need),
         ("failure_limit", Mark::Need), ("jwt", Mark::Need), ("authorise", Mark::Need), ("rate_limit", Mark::Need),
-        ("transform", Mark::Inside), ("compress", Mark::Inside),
+        ("fault", Mark::Neutral), ("transform", Mark::Inside), ("compress", Mark::Inside),
+    ]),
+    ("fault", &[
+        ("share", Mark::Neutral), ("header", Mark::Neutral), ("addresses", Mark::Grant), ("api_keys", Mark::Grant),
+        ("delay", Mark::Neutral), ("status", Mark::Neutral), ("abort", Mark::Neutral), ("truncate_after", Mark::Neutral),
     ]),
     ("cors", &[
         ("origins", Mark::OneOf), ("methods", Mark::OneOf), ("headers", Mark::OneOf), ("expose", Mark::Grant),
@@ -386,12 +459,14 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("tunnels", Mark::Larger), ("decoding_memory", Mark::Larger), ("body_rate", Mark::Smaller),
         ("request_buffer", Mark::Larger), ("retry_body", Mark::Neutral), ("request_memory", Mark::Larger),
         ("response_rate", Mark::Smaller), ("response_buffer", Mark::Larger), ("response_memory", Mark::Larger),
+        ("mirror_memory", Mark::Larger),
         ("response_head", Mark::Larger), ("response_fields", Mark::Larger), ("response_trailers", Mark::Larger),
     ]),
     ("timeouts", &[
         ("handshake", Mark::Larger), ("head", Mark::Larger), ("idle", Mark::Larger), ("body", Mark::Larger),
         ("write", Mark::Larger), ("connect", Mark::Neutral), ("response", Mark::Neutral),
-        ("response_body", Mark::Neutral), ("tunnel", Mark::Larger), ("drain", Mark::Neutral), ("upgrade", Mark::Neutral),
+        ("response_body", Mark::Neutral), ("tunnel", Mark::Larger), ("total", Mark::Larger),
+        ("deadline_header", Mark::Neutral), ("drain", Mark::Neutral), ("upgrade", Mark::Neutral),
         ("drain_delay", Mark::Neutral),
     ]),
     ("forwarding", &[
@@ -399,6 +474,10 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("x_real_ip", Mark::Scale(ON)), ("forwarded", Mark::Scale(ON)), ("request_id", Mark::Unknown),
         ("via", Mark::Need), ("client_cert", Mark::Scale(&["chain", "leaf", "off"])),
         ("server", Mark::Scale(&["remove", "", "pass"])),
+    ]),
+    ("pressure", &[
+        ("stop_keep_alive", Mark::Neutral), ("shed", Mark::Neutral), ("stop_accepting", Mark::Larger),
+        ("max_memory", Mark::Neutral), ("max_lag", Mark::Neutral),
     ]),
     ("resolver", &[
         ("nameservers", Mark::Other), ("min_ttl", Mark::Neutral), ("max_ttl", Mark::Neutral),

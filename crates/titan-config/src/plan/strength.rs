@@ -111,6 +111,7 @@ fn number(value: &Value) -> Option<u128> {
         Value::Whole(number) => u128::try_from(*number).ok(),
         Value::Duration(duration) => Some(duration.as_nanos()),
         Value::Size(size) => Some(size.bytes().into()),
+        Value::Percent(percent) => Some(percent.as_hundredths().into()),
         _ => None,
     }
 }

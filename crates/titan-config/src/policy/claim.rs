@@ -1,6 +1,7 @@
 //! Claims of tokens, and where they are found.
 
 use crate::bounds::MAX_CLAIM;
+use crate::pointer::parse_pointer;
 use crate::problem::Problem;
 use crate::read::Read;
 use crate::readers::text;
@@ -40,22 +41,5 @@ pub(super) fn parse_claim(text: &str) -> Result<Claim, Problem> {
         return Err(Problem::new("it is empty"));
     }
     let Some(pointer) = text.strip_prefix('/') else { return Ok(Claim(vec![text.to_owned()])) };
-    let path: Result<Vec<String>, Problem> = pointer.split('/').map(unescape).collect();
-    path.map(Claim)
-}
-
-/// A part of a JSON pointer (RFC 6901 section 4).
-fn unescape(part: &str) -> Result<String, Problem> {
-    let mut rest = part.split('~');
-    let mut out = rest.next().unwrap_or_default().to_owned();
-    for piece in rest {
-        let (byte, behind) = match piece.as_bytes().first() {
-            Some(b'0') => ('~', &piece[1..]),
-            Some(b'1') => ('/', &piece[1..]),
-            _ => return Err(Problem::new("in a JSON pointer, `~` must be followed by `0` or `1`")),
-        };
-        out.push(byte);
-        out.push_str(behind);
-    }
-    Ok(out)
+    parse_pointer(pointer).map(Claim)
 }

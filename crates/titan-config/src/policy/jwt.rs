@@ -8,13 +8,13 @@ pub(crate) use revocations::jwt_revocations;
 pub use url::Url;
 
 use super::claim::{Claim, claim};
-use super::header::parse_identity_header;
 use super::section::PolicySection;
 use crate::balance::query_name;
 use crate::bounds::{
     MAX_CACHED_TOKENS, MAX_CLAIMS, MAX_KEY_FILES, MAX_LEEWAY, MAX_PROVIDERS, MAX_SECRET, MAX_VALUE,
 };
 use crate::diagnostic::Diagnostic;
+use crate::header::parse_identity_header;
 use crate::node::Node;
 use crate::problem::Problem;
 use crate::quantity::Cap;

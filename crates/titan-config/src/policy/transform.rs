@@ -11,11 +11,11 @@ pub use path_rule::{PathPiece, PathRule, ValueRule};
 pub(crate) use value::body_template;
 pub use value::{ValuePiece, ValueTemplate};
 
-use super::header::{REQUEST_HEADER, RESPONSE_HEADER, parse_request_header, parse_response_header};
 use super::rule::{Rule, RulePart, response_rule, rule};
 use super::section::PolicySection;
 use crate::bounds::{MAX_COOKIE_RULES, MAX_PATH_RULES, MAX_STATUSES};
 use crate::diagnostic::Diagnostic;
+use crate::header::{REQUEST_HEADER, RESPONSE_HEADER, parse_request_header, parse_response_header};
 use crate::location::Span;
 use crate::node::Node;
 use crate::path::PathPattern;

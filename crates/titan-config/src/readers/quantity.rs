@@ -1,10 +1,10 @@
-//! The readers of quantities: sizes and durations within a range, limits that may be switched off.
+//! The readers of quantities: sizes, durations and percentages within a range, limits that may be switched off.
 
 use super::{WordOr, word_or};
 use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::problem::Problem;
-use crate::quantity::{ByteSize, Cap, parse_duration, parse_size};
+use crate::quantity::{ByteSize, Cap, Percent, parse_duration, parse_percent, parse_size};
 use crate::read::{Read, Reading};
 use crate::shape::Shape;
 use std::ops::RangeInclusive;
@@ -18,6 +18,12 @@ pub(crate) fn size(range: RangeInclusive<u64>) -> impl Read<Value = ByteSize> {
 /// A duration within a range.
 pub(crate) fn duration(range: RangeInclusive<Duration>) -> impl Read<Value = Duration> {
     DurationReader { min: *range.start(), max: *range.end() }
+}
+
+/// A percentage within a range of whole percents.
+pub(crate) fn percent(range: RangeInclusive<u16>) -> impl Read<Value = Percent> {
+    let of = |whole: &u16| Percent::hundredths(whole.saturating_mul(100));
+    PercentReader { min: of(range.start()), max: of(range.end()) }
 }
 
 /// `unlimited`, or what another reader reads.
@@ -60,6 +66,25 @@ impl Read for DurationReader {
 
     fn shape(&self) -> Shape {
         Shape::Duration { min: self.min, max: self.max }
+    }
+}
+
+struct PercentReader {
+    min: Percent,
+    max: Percent,
+}
+
+impl Read for PercentReader {
+    type Value = Percent;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<Percent> {
+        let Some(text) = node.as_text() else { return to.mismatch(node, self) };
+        let is_one = |percent: &Percent| (self.min..=self.max).contains(percent);
+        within(parse_percent(text), is_one, node, &self.shape(), to)
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Percent { min: self.min, max: self.max }
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Field, Key, Origin, Secret, Section, Value};
 use crate::cidr::parse_cidr;
 use crate::language::sections;
 use crate::node::{Entry, Kind, Node, Text};
-use crate::quantity::{parse_duration, parse_size};
+use crate::quantity::{parse_duration, parse_percent, parse_size};
 use crate::secrets::MASK;
 use crate::shape::{FieldInfo, Pick, Presence, SectionInfo, Shape, one_or_list};
 use crate::token::HEADER_NAME;
@@ -213,6 +213,7 @@ fn fill_text(text: &str, node: &Node, shape: &Shape) -> Option<Value> {
         Shape::Boolean => text.parse().ok().map(Value::Boolean),
         Shape::Duration { .. } => parse_duration(text).ok().map(Value::Duration),
         Shape::Size { .. } => parse_size(text).ok().map(Value::Size),
+        Shape::Percent { .. } => parse_percent(text).ok().map(Value::Percent),
         Shape::Section(_)
         | Shape::Short { .. }
         | Shape::List { .. }

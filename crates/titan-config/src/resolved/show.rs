@@ -84,6 +84,7 @@ impl Value {
             Value::Whole(number) => number.to_string(),
             Value::Duration(duration) => display_duration(*duration),
             Value::Size(size) => size.to_string(),
+            Value::Percent(percent) => percent.to_string(),
             Value::Network(network) => network.to_string(),
             Value::List(items) => {
                 format!("[{}]", items.iter().map(Value::inline).collect::<Vec<_>>().join(", "))

@@ -48,6 +48,12 @@ pub(super) const ROWS: &[Row] = &[
     ),
     (
         "limits",
+        "mirror_memory",
+        "limits: { mirror_memory: 8MiB }",
+        "mirror_memory: ByteSize(8388608)",
+    ),
+    (
+        "limits",
         "response_rate",
         "limits: { response_rate: 1KiB }",
         "response_rate: Some(ByteSize(1024))",

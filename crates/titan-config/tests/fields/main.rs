@@ -8,11 +8,14 @@ mod files;
 mod forward_auth;
 mod jwt;
 mod limits;
+mod mirrors;
 mod plans;
 mod policies;
+mod retries;
 mod tls;
 mod transforms;
 mod trust;
+mod upstreams;
 
 use around::Around;
 use std::collections::BTreeSet;
@@ -32,7 +35,29 @@ const ROWS: &[Row] = &[
     ("file", "forwarding", "forwarding: { forwarded: true }", ", forwarded: true"),
     ("file", "resolver", "resolver: { timeout: 7s }", "timeout: 7s"),
     ("file", "admin", "admin: off", "admin: None"),
+    ("file", "zone", "zone: z\nupstreams: { a: [{ address: a:1, zone: y }] }", "remote: true"),
     ("file", "state", "state: s", "directory: Some(\"s\")"),
+    ("file", "pressure", "pressure: off", "pressure: None"),
+    (
+        "pressure",
+        "stop_keep_alive",
+        "pressure: { stop_keep_alive: 7% }",
+        "stop_keep_alive: Percent(700)",
+    ),
+    ("pressure", "shed", "pressure: { shed: 87% }", " shed: Percent(8700)"),
+    (
+        "pressure",
+        "stop_accepting",
+        "pressure: { stop_accepting: 98% }",
+        "stop_accepting: Percent(9800)",
+    ),
+    (
+        "pressure",
+        "max_memory",
+        "pressure: { max_memory: 7GiB }",
+        "max_memory: Some(ByteSize(7516192768))",
+    ),
+    ("pressure", "max_lag", "pressure: { max_lag: 7s }", "max_lag: 7s"),
     ("state", "directory", "state: { directory: /var/s }", "directory: Some(\"/var/s\")"),
     ("state", "history", "state: { history: 7 }", "history: 7"),
     ("workers", "threads", "workers: { threads: 256 }", "threads: Exactly(256)"),
@@ -121,6 +146,12 @@ const ROWS: &[Row] = &[
     ("route", "priority", "routes: [{ priority: -7, respond: 204 }]", "priority: -7"),
     (
         "route",
+        "importance",
+        "routes: [{ importance: critical, respond: 204 }]",
+        "importance: Critical",
+    ),
+    (
+        "route",
         "upstream",
         "routes: [{ upstream: { b: 9, a: 1 } }]\nupstreams: { a: a:1, b: b:1 }",
         "Share { upstream: UpstreamId(1), weight: 9 }, Share { upstream: UpstreamId(0), weight: 1 }",
@@ -134,7 +165,7 @@ const ROWS: &[Row] = &[
         "rewrite: Some(Prefix(\"\"))",
     ),
     ("route", "send_host", "routes: [{ upstream: a, send_host: endpoint }]", "send_host: Endpoint"),
-    ("route", "retries", "routes: [{ upstream: a, retries: 0 }]", "retries: 0"),
+    ("route", "retries", "routes: [{ upstream: a, retries: 0 }]", "retries: Retries { attempts: 0"),
     (
         "route",
         "timeouts",
@@ -242,7 +273,7 @@ const ROWS: &[Row] = &[
         "route_timeouts",
         "tunnel",
         "routes: [{ upstream: a, timeouts: { tunnel: 2h } }]",
-        "tunnel: 7200s }, body_limit",
+        "tunnel: 7200s, total: Unlimited",
     ),
     ("route", "grpc_web", "routes: [{ upstream: a, grpc_web: true }]", "grpc_web: true"),
     ("route", "upgrades", "routes: [{ upstream: a, upgrades: [x] }]", "upgrades: [Token(\"x\")]"),
@@ -258,44 +289,6 @@ const ROWS: &[Row] = &[
         "limits: { retry_body: 1KB }\nroutes: [{ upstream: a, limits: { retry_body: off } }]",
         "body_limit: AtMost(ByteSize(67108864)), retry_body: None",
     ),
-    (
-        "upstream",
-        "endpoints",
-        "upstreams: { a: { endpoints: [\"10.0.0.1:80\", \"unix:/run/a\"] } }",
-        "endpoints: [Endpoint { address: Ip(10.0.0.1:80), weight: 1",
-    ),
-    (
-        "upstream",
-        "balance",
-        "upstreams: { a: { endpoints: a:1, balance: p2c_ewma } }",
-        "balance: P2cEwma",
-    ),
-    (
-        "upstream",
-        "max_connections",
-        "upstreams: { a: { endpoints: a:1, max_connections: 7 } }",
-        "max_connections: AtMost(7), max_idle: 128",
-    ),
-    ("upstream", "max_idle", "upstreams: { a: { endpoints: a:1, max_idle: 0 } }", "max_idle: 0"),
-    (
-        "upstream",
-        "idle_timeout",
-        "upstreams: { a: { endpoints: a:1, idle_timeout: 7s } }",
-        "idle_timeout: 7s",
-    ),
-    (
-        "upstream",
-        "queue",
-        "upstreams: { a: { endpoints: a:1, queue: { length: 0, timeout: 7ms } } }",
-        "queue: Queue { length: 0, timeout: 7ms }",
-    ),
-    (
-        "endpoint",
-        "address",
-        "upstreams: { a: [{ address: \"[::1]:80\" }] }",
-        "address: Ip([::1]:80)",
-    ),
-    ("endpoint", "weight", "upstreams: { a: [{ address: a:1, weight: 7 }] }", "weight: 7"),
     (
         "balance",
         "consistent_hash",
@@ -442,9 +435,12 @@ fn rows() -> impl Iterator<Item = &'static Row> {
         files::ROWS,
         tls::ROWS,
         trust::ROWS,
+        retries::ROWS,
+        upstreams::ROWS,
         admin::ROWS,
         policies::ROWS,
         limits::ROWS,
+        mirrors::ROWS,
         transforms::ROWS,
         jwt::ROWS,
         forward_auth::ROWS,

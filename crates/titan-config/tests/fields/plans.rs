@@ -53,6 +53,12 @@ const PAIRS: &[Row] = &[
          routes: [{ path: \"/a/{id}/{of}\", respond: 204 }]",
     ),
     (
+        "mirror",
+        "upstream",
+        "upstreams: { a: a:1, b: b:1, c: c:1 }\nroutes: [{ upstream: { a: 1, c: 0 }, mirror: b }]",
+        "upstreams: { a: a:1, b: b:1, c: c:1 }\nroutes: [{ upstream: { a: 1, b: 0 }, mirror: c }]",
+    ),
+    (
         "forward_auth",
         "upstream",
         "policies: { p: { authorise: { forward_auth: { upstream: a } } } }\nupstreams: { a: a:1, b: b:1 }",
@@ -63,6 +69,18 @@ const PAIRS: &[Row] = &[
         "header",
         "policies: { p: { authorise: { forward_auth: { upstream: a, request_headers: A, cache: { ttl: 7s, key: { header: A } } } } } }",
         "policies: { p: { authorise: { forward_auth: { upstream: a, request_headers: B, cache: { ttl: 7s, key: { header: B } } } } } }",
+    ),
+    (
+        "fallback",
+        "upstream",
+        "upstreams: { a: { endpoints: a:1, circuit_breaker: { fallback: { upstream: b } } }, b: b:1, c: c:1 }",
+        "upstreams: { a: { endpoints: a:1, circuit_breaker: { fallback: { upstream: c } } }, b: b:1, c: c:1 }",
+    ),
+    (
+        "health",
+        "probe",
+        "upstreams: { a: { endpoints: a:1, health: { probe: tcp } } }",
+        "upstreams: { a: { endpoints: a:1, health: { probe: { http: /up } } } }",
     ),
 ];
 

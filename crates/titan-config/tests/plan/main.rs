@@ -89,7 +89,7 @@ upstreams: { api: { endpoints: [a:1, c:1], balance: p2c_ewma } }
         tls.certificates[a.pem].cert: a.pem -> b.pem
         tls.min_version: 1.3 -> 1.2    (weaker)
     ~ route users
-        retries: 1 -> 3
+        retries.attempts: 1 -> 3
         limits.body: 1MiB -> 1KiB
     - route old
     + route me

@@ -153,6 +153,12 @@ impl Receiver {
         self.chunk.len() - self.start + self.handle.with(|slot| slot.body.len())
     }
 
+    /// How long what was not taken of the body is, where all of it has come.
+    pub fn rest(&self) -> Option<usize> {
+        let is_whole = self.is_whole || self.handle.with(|slot| slot.is_whole);
+        is_whole.then(|| self.ahead())
+    }
+
     /// Waits until that much of the body has come, or all of it; takes nothing.
     pub fn poll_ahead(&self, cx: &Context<'_>, wanted: usize) -> Poll<Result<(), Error>> {
         let taken = self.chunk.len() - self.start;

@@ -11,7 +11,7 @@ use decisions::{Digest, Digests, Owner, lasts};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use titan_config::{
-    AuthCache, AuthKey, ByteSize, Config, ForwardAuth, HeaderName, RouteTimeouts, SendHost,
+    AuthCache, AuthKey, ByteSize, Cap, Config, ForwardAuth, HeaderName, RouteTimeouts, SendHost,
 };
 use titan_http::{BadField, FieldName, Fields, Method, RequestHead, ResponseHead, Status};
 use titan_io::clock::Clock;
@@ -89,6 +89,9 @@ impl Forward {
             response: timeout,
             response_body: timeout,
             tunnel: timeout,
+            // That of the request applies: its time runs while the service is asked.
+            total: Cap::Unlimited,
+            deadline_header: None,
         };
         let service = all.upstream(upstream);
         let owner = registry.shared(OwnerKey::new(policy, &config, service), Owner::new);

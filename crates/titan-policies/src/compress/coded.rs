@@ -17,25 +17,49 @@ pub enum Coded {
     Refused,
 }
 
+/// The coding of a body, as its head says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContentCoding {
+    /// It is as it is.
+    Identity,
+    /// One that can be decoded.
+    Known(Coding),
+    /// Another one, or several.
+    Other,
+}
+
+impl ContentCoding {
+    /// That of a message with these fields.
+    pub fn of(fields: &Fields) -> ContentCoding {
+        let is_one = |coding: &&[u8]| !coding.eq_ignore_ascii_case(b"identity");
+        let mut codings = fields.members(FieldName::ContentEncoding).filter(is_one);
+        let Some(first) = codings.next() else { return ContentCoding::Identity };
+        let mut known = [Coding::Gzip, Coding::Brotli, Coding::Zstd].into_iter();
+        let known = known.find(|coding| is_called(*coding, first));
+        known
+            .filter(|_| codings.next().is_none())
+            .map_or(ContentCoding::Other, ContentCoding::Known)
+    }
+}
+
 impl Coded {
     /// What is to become of the body of a request, should it have one.
     pub(super) fn of(request: &RequestHead, config: &CodedRequests) -> Coded {
         if is_grpc(&request.fields) {
             return Coded::Stays;
         }
-        let is_one = |coding: &&[u8]| !coding.eq_ignore_ascii_case(b"identity");
-        let mut codings = request.fields.members(FieldName::ContentEncoding).filter(is_one);
-        let Some(first) = codings.next() else { return Coded::Stays };
-        let known = config.decode.iter().find(|coding| is_called(**coding, first));
-        match known.filter(|_| codings.next().is_none()) {
-            Some(&coding) => Coded::Decode(Decoding {
-                coding,
-                most: config.max_size.bytes(),
-                ratio: config.max_ratio.into(),
-                window: config.max_window.as_usize(),
-            }),
-            None if config.unsupported == OtherCodings::Refuse => Coded::Refused,
-            None => Coded::Stays,
+        match ContentCoding::of(&request.fields) {
+            ContentCoding::Identity => Coded::Stays,
+            ContentCoding::Known(coding) if config.decode.contains(&coding) => {
+                Coded::Decode(Decoding {
+                    coding,
+                    most: config.max_size.bytes(),
+                    ratio: config.max_ratio.into(),
+                    window: config.max_window.as_usize(),
+                })
+            }
+            _ if config.unsupported == OtherCodings::Refuse => Coded::Refused,
+            ContentCoding::Known(_) | ContentCoding::Other => Coded::Stays,
         }
     }
 

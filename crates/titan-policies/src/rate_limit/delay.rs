@@ -1,4 +1,4 @@
-//! Requests that wait for their turn instead of being refused.
+//! Requests that wait for their turn instead of being refused, or because a policy delays them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,7 +22,7 @@ pub(crate) struct Turn {
 }
 
 /// The place of a request among those that wait.
-pub(super) struct WaitPermit {
+pub(crate) struct WaitPermit {
     waiting: Arc<Waiting>,
     counter: ClientCounter,
 }
@@ -43,7 +43,7 @@ impl Waiting {
     }
 
     /// A place for a request of that client, if there is one.
-    pub(super) fn enter(self: &Arc<Self>, client: Option<ClientNetwork>) -> Option<WaitPermit> {
+    pub(crate) fn enter(self: &Arc<Self>, client: Option<ClientNetwork>) -> Option<WaitPermit> {
         let counter = self.shares.counter(client);
         let is_admitted = self.shares.admits(counter, self.most);
         let take = |left: u32| left.checked_sub(1).filter(|_| is_admitted);
@@ -56,7 +56,12 @@ impl Waiting {
 impl WaitPermit {
     /// Waits there for that many nanoseconds.
     pub(super) fn turn_in(self, nanoseconds: u64) -> Turn {
-        Turn { place: self, delay: Duration::from_nanos(nanoseconds) }
+        self.turn_after(Duration::from_nanos(nanoseconds))
+    }
+
+    /// Waits there for that long.
+    pub(crate) fn turn_after(self, delay: Duration) -> Turn {
+        Turn { place: self, delay }
     }
 }
 

@@ -266,6 +266,7 @@ impl Connection<'_> {
         most.is_some_and(|most| self.served >= most.get())
             || self.pipelined > limits.pipeline.get()
             || worker.io.is_draining()
+            || worker.ends_connections()
     }
 }
 

@@ -93,7 +93,10 @@ enum End {
 impl Connection<'_> {
     /// Moves what can be moved in both directions. Ready when the connection is at its end.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
-        if self.client.worker.io.is_draining() {
+        let worker = &self.client.worker;
+        // One that has served nothing yet was only just accepted.
+        let may_end = self.served > 0 && !self.shared.mux.connection().is_leaving();
+        if worker.io.is_draining() || may_end && worker.ends_connections() {
             self.shared.mux.connection().drain();
         }
         let Connection { client, shared, progress, served, .. } = self;
@@ -356,6 +359,10 @@ impl RequestBody for Request<'_> {
 
     fn ahead(&self) -> usize {
         self.receiver.ahead()
+    }
+
+    fn rest(&self) -> Option<usize> {
+        self.receiver.rest()
     }
 
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<ClientState> {

@@ -1,23 +1,20 @@
 //! One attempt of an exchange: a request is sent to an endpoint.
 
+use super::Exchange;
 use super::idle::Idle;
 use super::pending::{Pending, PendingResponse};
-use super::presence::Presence;
-use super::{Exchange, Record};
-use crate::grpc;
+use crate::snapshot::Snapshot;
 use crate::worker::Worker;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
-use titan_config::{RouteTimeouts, SendHost};
+use titan_config::{Retries, RetryBudget, RouteTimeouts, SendHost};
 use titan_h1::Body;
 use titan_h2::Destination;
 use titan_http::BodyLength;
 use titan_http::{FieldName, Method, RequestHead, ResponseHead, Status};
 use titan_io::body::{RequestBody, ResponseSink};
+use titan_io::clock::CoarseInstant;
 use titan_io::error::{Error, Kind, Side};
 use titan_io::relay::{Pump, StallLimits};
 use titan_upstream::attempts::{Attempt, RunningAttempt};
@@ -28,17 +25,14 @@ use titan_upstream::endpoint::Endpoint;
 use titan_upstream::failure_log::{Cause, FailureDetail};
 use titan_upstream::h1::H1Channel;
 use titan_upstream::h2::{H2Channel, Seat};
+use titan_upstream::members::Upstream;
 use titan_upstream::pool::{AcquireOptions, PooledConnection};
-
-/// How many connections in a row an endpoint may leave before it has served a request.
-const MOST_DEPARTURES: u32 = 4;
 
 /// How a request is sent, whichever endpoint it goes to.
 #[derive(Clone, Copy)]
 pub(super) struct SendOptions<'s> {
     pub(super) timeouts: &'s RouteTimeouts,
-    /// How many further endpoints to try if one does not respond.
-    pub(super) retries: u8,
+    pub(super) retries: &'s Retries,
     pub(super) send_host: &'s SendHost,
     /// Whether clients of gRPC-Web get its responses as such.
     pub(super) grpc_web: bool,
@@ -47,150 +41,75 @@ pub(super) struct SendOptions<'s> {
 impl<'s> From<&'s titan_config::Proxy> for SendOptions<'s> {
     fn from(proxy: &'s titan_config::Proxy) -> SendOptions<'s> {
         let titan_config::Proxy { timeouts, retries, send_host, grpc_web, .. } = proxy;
-        SendOptions { timeouts, retries: *retries, send_host, grpc_web: *grpc_web }
+        SendOptions { timeouts, retries, send_host, grpc_web: *grpc_web }
     }
 }
 
 impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
-    /// Sends the request to one endpoint and waits for the head of its response, which `pending` has then. A kept
-    /// connection that has died costs nothing: the request goes out again over a new one.
-    pub(super) async fn start(
-        &mut self,
-        how: SendOptions<'_>,
-        attempt: &Attempt,
-        cells: &UpstreamCells,
-        pending: &mut Option<Pending<'x>>,
-    ) -> Result<(), Error> {
-        let (mut new, mut departures) = (false, 0);
-        loop {
-            self.record.is_sent = false;
-            cells.attempts.add(1);
-            // A request that waits for a connection counts already.
-            let running = attempt.begin();
-            let connection = self.acquire(how, attempt, new).await?;
-            let (was_waited_for, shared, is_reused) = match &connection {
-                PooledConnection::Exclusive(it) => (it.was_waited_for, None, it.is_reused),
-                PooledConnection::Shared { seat, was_waited_for } => {
-                    (*was_waited_for, Some(Rc::clone(&seat.shared)), false)
-                }
-            };
-            if was_waited_for && self.body.is_broken() {
-                self.give_back(connection);
-                return Err(Kind::ClientGone.into());
-            }
-            if shared.is_none() {
-                if is_reused { &cells.reuses } else { &cells.connects }.add(1);
-            }
-            let awaited = match self.send_request(how, running, connection, pending) {
-                Ok(sent) => self.await_head(sent).await,
-                Err(error) => Err(error),
-            };
-            let Err(error) = awaited else { return Ok(()) };
-            *pending = None;
-            // One that leaves a connection says nothing about the next.
-            let has_left =
-                shared.as_ref().is_some_and(|shared| shared.mux.connection().is_leaving());
-            departures += u32::from(has_left);
-            let is_free = match shared {
-                Some(_) => !new || has_left && departures < MOST_DEPARTURES,
-                None => is_reused,
-            };
-            if !is_free || !self.may_retry(error) {
-                return Err(error);
-            }
-            new = true;
-        }
-    }
-
-    /// Whether another endpoint may be asked. Not once the response is on its way; not when the request may have had its
-    /// effect, unless that does no harm; and not when the request body is gone. One that is held begins anew.
-    pub(super) fn may_retry(&mut self, error: Error) -> bool {
-        let Record { is_sent, is_body_used, .. } = self.record;
-        let may_have_effect = is_sent && !error.nothing_was_done();
-        let may_repeat = error.is_worth_a_retry()
-            && !self.sink.is_started()
-            && (!may_have_effect || self.request.method.is_idempotent());
-        if !may_repeat || is_body_used && !self.body.rewind() {
-            return false;
-        }
-        self.record.is_body_used = false;
-        true
-    }
-
     /// Records a failure of that upstream for the operator, if it is one.
     pub(super) fn log_failure(&self, index: usize, endpoint: Option<&Arc<Endpoint>>, error: Error) {
-        let is_scarce =
-            matches!(error.kind, Kind::NoEndpoint | Kind::QueueFull | Kind::QueueTimeout);
+        let is_scarce = matches!(
+            error.kind,
+            Kind::NoEndpoint
+                | Kind::NoSocket
+                | Kind::QueueFull
+                | Kind::QueueTimeout
+                | Kind::Overloaded
+        );
         if error.side != Side::Upstream && !is_scarce {
             return;
         }
         let describe = || {
-            let route = self.record.route;
             let reason = endpoint.and_then(|endpoint| endpoint.take_reason(error.kind));
             let reason = reason.unwrap_or_else(|| error.to_string());
             let what = endpoint.map(|endpoint| format!("{}: {reason}", endpoint.address));
-            let id = self.snapshot.forwarding.request_id(&self.request.fields);
-            FailureDetail {
-                what: what.unwrap_or(reason),
-                route: route.map(|it| self.snapshot.counted(Some(it)).name().to_owned()),
-                request: id.map(|id| String::from_utf8_lossy(id).into_owned()),
-            }
+            self.detail(what.unwrap_or(reason))
         };
         self.snapshot.upstreams[index].failure_log.note(Cause::Failed(error.kind), describe);
     }
 
-    /// Gets a connection, unless the client cancels the request meanwhile.
-    pub(super) async fn acquire(
-        &mut self,
+    /// Records that the budget of that upstream has kept a failed attempt from being repeated.
+    pub(super) fn log_refused_retry(&self, upstream: &Upstream) {
+        let describe = || {
+            let RetryBudget { share, floor } = upstream.config().retry_budget;
+            self.detail(format!(
+                "retries are limited to {share} of its requests and {floor} a second"
+            ))
+        };
+        upstream.failure_log.note(Cause::RetryBudget, describe);
+    }
+
+    /// A failure of this request.
+    fn detail(&self, what: String) -> FailureDetail {
+        let id = self.snapshot.forwarding.request_id(&self.request.fields);
+        FailureDetail {
+            what,
+            route: self.record.route.map(|it| self.snapshot.counted(Some(it)).name().to_owned()),
+            request: id.map(|id| String::from_utf8_lossy(id).into_owned()),
+        }
+    }
+
+    /// Until when the response to an attempt that begins now may begin, as far as its route limits that.
+    pub(super) fn end_of_try(&self, how: SendOptions<'_>) -> CoarseInstant {
+        let limits = how.retries.per_try_timeout.into_iter().chain(self.time_of_route(how));
+        limits.min().map_or(CoarseInstant::NEVER, |timeout| self.timer.clock().deadline(timeout))
+    }
+
+    /// What the request requires of a connection. `new` says that the last one turned out to be dead.
+    pub(super) fn acquire_options(
+        &self,
         how: SendOptions<'_>,
         attempt: &Attempt,
         new: bool,
-    ) -> Result<PooledConnection, Error> {
-        let Exchange { timer, body, worker, snapshot, request, length, upgrade, .. } = self;
+    ) -> AcquireOptions<'x> {
+        let Exchange { request, length, upgrade, .. } = self;
+        let snapshot: &'x Snapshot = self.snapshot;
         // What could not be sent again, because it has an effect or a body, goes over no connection
         // that the kernel knows to be dead.
         let surely_alive = !request.method.is_idempotent() || !length.is_empty();
         let (h1_only, connect) = (upgrade.is_some(), how.timeouts.connect);
         let (client, sharing) = (attempt.client(), &snapshot.sharing);
-        let options = AcquireOptions { surely_alive, new, h1_only, connect, client, sharing };
-        let mut acquired = pin!(worker.pools.get(attempt.endpoint(), options));
-        let mut presence = None;
-        poll_fn(|cx| {
-            let clock = timer.clock();
-            if let Poll::Ready(acquired) = acquired.as_mut().poll(cx) {
-                return Poll::Ready(acquired);
-            }
-            let presence = presence.get_or_insert_with(|| Presence::unknown(clock));
-            let is_read = body.is_done();
-            presence.watch(cx, clock, *body, is_read)?;
-            if body.poll_lost(cx).is_ready() {
-                return Poll::Ready(Err(Kind::ClientGone.into()));
-            }
-            timer.wake_at(cx, presence.next_look());
-            Poll::Pending
-        })
-        .await
-    }
-
-    /// Gives back a connection over which nothing was sent.
-    fn give_back(&self, connection: PooledConnection) {
-        if let PooledConnection::Exclusive(connection) = connection {
-            self.worker.pools.keep(connection, &self.worker.io.clock);
-        }
-    }
-
-    async fn await_head(&mut self, pending: &mut Pending<'x>) -> Result<(), Error> {
-        let received = poll_fn(|cx| {
-            let polled = pending.poll_head(cx, self);
-            if polled.is_pending() {
-                self.timer.wake_at(cx, pending.deadline());
-            }
-            polled
-        })
-        .await;
-        self.record.is_sent = pending.is_sent();
-        self.record.is_body_used |= pending.has_taken_body();
-        received
+        AcquireOptions { surely_alive, new, h1_only, connect, client, sharing }
     }
 
     /// Sends the head of the request over a connection, which the response in `pending` owns then. The body goes out
@@ -202,7 +121,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         connection: PooledConnection,
         pending: &'p mut Option<Pending<'x>>,
     ) -> Result<&'p mut Pending<'x>, Error> {
-        self.pass_on_timeout()?;
+        self.pass_on_deadline(how)?;
         let sent = match connection {
             PooledConnection::Exclusive(connection) => {
                 pending.insert(Pending::H1(self.send_h1(how, attempt, connection)))
@@ -211,6 +130,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
                 pending.insert(Pending::H2(self.send_h2(how, attempt, seat)?))
             }
         };
+        self.record.mirroring.iter_mut().for_each(|it| it.send_copy());
         Ok(sent)
     }
 
@@ -279,12 +199,6 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         Ok(pending)
     }
 
-    /// An endpoint gets what is left of the time that the client gives its call.
-    fn pass_on_timeout(&mut self) -> Result<(), Error> {
-        let Some(left) = self.time_left()? else { return Ok(()) };
-        grpc::set_timeout(&mut self.request.fields, left).map_err(|_| Kind::Internal.into())
-    }
-
     pub(super) fn upload_pump(&self, timeouts: &RouteTimeouts) -> Pump {
         let RouteTimeouts { body, response, .. } = *timeouts;
         let source_rate = self.snapshot.body_rate();
@@ -313,6 +227,13 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Counts a connection of its own that an attempt has got.
+pub(super) fn note_connection(connection: &PooledConnection, cells: &UpstreamCells) {
+    if let PooledConnection::Exclusive(connection) = connection {
+        if connection.is_reused { &cells.reuses } else { &cells.connects }.add(1);
     }
 }
 

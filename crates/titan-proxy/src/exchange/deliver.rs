@@ -99,6 +99,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         let head = pending.head()?;
         // A request that has a response is not retried.
         self.body.settle();
+        self.record.running = None;
         let mut content = head.content;
         let response = &mut pending.memory.response;
         let transforms = self.prepare_response(how, &pending.attempt, response, &mut content)?;
@@ -119,17 +120,19 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         let mut pump = self.download_pump(how.timeouts, watch);
         let rest = match transforms.is_empty() {
             true => {
-                let mut incoming = ReadAhead::new(incoming, budget);
-                let is_over = self.relay(watch, sides, &mut pump, &mut incoming).await?;
-                (!is_over).then(|| Box::new(Delivery { pump, rest: incoming.into_rest() }))
+                let mut body = ReadAhead::new(&mut incoming, budget);
+                let is_over = self.relay(watch, sides, &mut pump, &mut body).await?;
+                (!is_over).then(|| Box::new(Delivery { pump, rest: body.into_rest() }))
             }
             false => {
-                let incoming: &mut dyn BodySource = &mut incoming;
-                let mut body = ReadAhead::new(Transformed::new(incoming, transforms), budget);
+                let source: &mut dyn BodySource = &mut incoming;
+                let mut body = ReadAhead::new(Transformed::new(source, transforms), budget);
                 let is_over = Box::pin(self.relay(watch, sides, &mut pump, &mut body)).await?;
                 (!is_over).then(|| Box::new(Delivery { pump, rest: body.into_rest() }))
             }
         };
+        // All of it was read, whether its client has it by now or not.
+        self.record.note_status_of_call(incoming.trailers());
         Ok(Passed::Response { may_be_reused: head.keep_alive && upload.is_done(), rest })
     }
 
@@ -159,6 +162,10 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         if !remove_hop_by_hop(&mut response.fields) {
             return Err(Error { side: Side::Upstream, kind: Kind::ConnectionList });
         }
+        let mut transforms = Transforms::default();
+        if let Some(capture) = self.record.mirroring.as_mut().and_then(|it| it.capture.take()) {
+            capture.begin(response, content.length, &mut transforms);
+        }
         let told = self.snapshot.forwarding.set_response_fields(self.origin, response);
         told.map_err(|_| Kind::Internal)?;
         self.worker.date(&mut response.fields).map_err(|_| Kind::Internal)?;
@@ -169,13 +176,15 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         let (snapshot, worker) = (self.snapshot, self.worker);
         let upgrade = self.upgrade.as_ref();
         let met = self.record.apply_to_response(snapshot, upgrade, response, content, worker);
-        let mut transforms = Transforms::default();
         if let Some(encoding) = met? {
             transforms.push(Compressor::new(encoding, worker.policies.encoders()));
         }
         if let Some(dialect) = self.record.dialect.filter(|_| how.grpc_web) {
             web::from_native(dialect, response, content, &mut transforms)
                 .map_err(|_| Kind::Internal)?;
+        }
+        if let Some(truncation) = self.record.policies.truncation() {
+            transforms.push(truncation);
         }
         Ok(transforms)
     }

@@ -39,7 +39,7 @@ pub(super) struct Whole {
 struct Facts {
     /// How many bytes policies can look at.
     needed: Option<usize>,
-    /// How long the body is as its client sends it.
+    /// How long the body is as its client sends it: as it is declared, or as it has come.
     sent_as: BodyLength,
     /// Whether its client may wait for something before it sends it.
     may_wait: bool,
@@ -69,9 +69,14 @@ impl Hold {
 impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     /// What is held of the body of this request.
     pub(super) fn hold(&self, proxy: &Proxy) -> Hold {
+        // gRPC clients declare no length; the message of a unary call comes with its head.
+        let sent_as = match (self.sent_as, self.body.rest()) {
+            (BodyLength::Unknown, Some(rest)) => BodyLength::Known(rest as u64),
+            (sent_as, _) => sent_as,
+        };
         Hold::of(&Facts {
             needed: self.snapshot.chains.of(self.record.route).needs_body(),
-            sent_as: self.sent_as,
+            sent_as,
             // Whether the client is to send its body at all is for the endpoint to say (RFC 9110 section 10.1.1): a
             // gateway has to ask it, and may say 100 by itself only before one of HTTP/1.0, or for what it needs itself.
             may_wait: self.expects_continue || self.upgrade.is_some(),
@@ -124,7 +129,11 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         };
         let Exchange { record, upgrade, .. } = self;
         let mut inner = Inner { exchange, record, upgrade };
-        inner.exchange.forward(proxy, found, index).await
+        let (mut tried, copy) = inner.exchange.begin_forwarding(proxy, found, index)?;
+        match copy {
+            None => inner.exchange.try_upstreams(&mut tried).await,
+            Some(copy) => inner.exchange.try_upstreams_and_copy(copy, &mut tried).await,
+        }
     }
 
     /// Lets policies check a body that goes to no upstream.
@@ -186,10 +195,10 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
 
 /// An exchange in place of another one, with another body. What it has noted is that one's, also where it is given up
 /// because the time of its call is over.
-struct Inner<'i> {
-    exchange: Exchange<'i, dyn RequestBody + 'i, dyn ResponseSink + 'i>,
-    record: &'i mut Record,
-    upgrade: &'i mut Option<Upgrade>,
+pub(super) struct Inner<'i> {
+    pub(super) exchange: Exchange<'i, dyn RequestBody + 'i, dyn ResponseSink + 'i>,
+    pub(super) record: &'i mut Record,
+    pub(super) upgrade: &'i mut Option<Upgrade>,
 }
 
 impl Drop for Inner<'_> {

@@ -122,9 +122,17 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         source: &mut impl BodySource,
         encoding: Option<Encoding>,
     ) -> Result<(), Error> {
-        let Some(encoding) = encoding else { return self.send_body(source).await };
+        let truncation = self.record.policies.truncation();
+        if encoding.is_none() && truncation.is_none() {
+            return self.send_body(source).await;
+        }
         let mut transforms = Transforms::default();
-        transforms.push(Compressor::new(encoding, self.worker.policies.encoders()));
+        if let Some(encoding) = encoding {
+            transforms.push(Compressor::new(encoding, self.worker.policies.encoders()));
+        }
+        if let Some(truncation) = truncation {
+            transforms.push(truncation);
+        }
         let source: &mut dyn BodySource = source;
         self.send_body(&mut Transformed::new(source, transforms)).await
     }
@@ -214,6 +222,11 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         if let Some(length) = self.record.length.take() {
             let range = format!("bytes */{length}");
             fields = fields.and(head.fields.append(FieldName::ContentRange, range.as_bytes()));
+        }
+        if let Some(wait) = self.record.retry_after.take() {
+            // Rounded up, and at least the shortest time that the field can tell.
+            let seconds = wait.as_millis().div_ceil(1000).max(1).to_string();
+            fields = fields.and(head.fields.append(FieldName::RetryAfter, seconds.as_bytes()));
         }
         fields.map(|()| head).map_err(|_| Kind::Internal.into())
     }

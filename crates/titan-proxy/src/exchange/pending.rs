@@ -6,7 +6,7 @@ use super::presence::Presence;
 use super::tunnel::Switched;
 use crate::scratch::Lease;
 use std::task::{Context, Poll};
-use titan_http::{Status, remove_hop_by_hop};
+use titan_http::{ResponseHead, Status, remove_hop_by_hop};
 use titan_io::body::{RequestBody, ResponseSink};
 use titan_io::clock::{Clock, CoarseInstant};
 use titan_io::error::{Error, Kind};
@@ -95,7 +95,12 @@ impl<'x, C: Channel> PendingResponse<'x, C> {
                 Poll::Ready(Ok(head)) if head.interim => self.pass_interim(exchange)?,
                 Poll::Ready(Ok(head)) => {
                     exchange.check_upgrade(&self.memory.response)?;
-                    self.attempt.note_response(self.memory.response.version, self.latency);
+                    let response = &self.memory.response;
+                    self.attempt.note_response(response.version, self.latency);
+                    let took = self.latency.and_then(Latency::so_far);
+                    exchange.record.responded = Some((response.status, took));
+                    exchange.record.note_status_of_call(&response.fields);
+                    self.attempt.note_load(response, self.latency);
                     self.head = Some(head);
                     return Poll::Ready(Ok(()));
                 }
@@ -165,6 +170,14 @@ impl<'x> Pending<'x> {
         }
     }
 
+    /// The head of the response that came last.
+    pub(super) fn response(&self) -> &ResponseHead {
+        match self {
+            Pending::H1(pending) => &pending.memory.response,
+            Pending::H2(pending) => &pending.memory.response,
+        }
+    }
+
     /// When it wants to be polled again although nothing happened.
     pub(super) fn deadline(&self) -> CoarseInstant {
         match self {
@@ -188,6 +201,22 @@ impl<'x> Pending<'x> {
             Pending::H2(pending) => pending.call.upload.taken(),
         };
         taken > 0
+    }
+
+    /// Whether the endpoint has been sent all of the request that it will be sent.
+    pub(super) fn has_sent_all(&self) -> bool {
+        match self {
+            Pending::H1(pending) => pending.call.upload.is_over(),
+            Pending::H2(pending) => pending.call.upload.is_over(),
+        }
+    }
+
+    /// Notes that it is not waited for any longer, because another one has come first.
+    pub(super) fn note_given_up(&self) {
+        match self {
+            Pending::H1(pending) => pending.attempt.note_given_up(pending.latency),
+            Pending::H2(pending) => pending.attempt.note_given_up(pending.latency),
+        }
     }
 
     /// Notes how it has failed, where that says something of the connection.

@@ -4,7 +4,7 @@
 //! memory.
 
 use super::attempt::SendOptions;
-use super::key_source;
+use super::forward::key_source;
 use super::{Exchange, Record};
 use crate::forwarding::Refused;
 use crate::origin::Origin;
@@ -16,10 +16,13 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
+use titan_config::Retries;
 use titan_http::BodyLength;
 use titan_http::{Fields, RequestHead, ResponseHead};
 use titan_io::body::{BodySink, BodySource, Text};
 use titan_io::body::{ClientState, Content, RequestBody, ResponseSink};
+use titan_io::clock::TICK;
 use titan_io::error::{Error, Kind};
 use titan_policies::buffered_response::BufferedResponse;
 use titan_policies::context::{Subrequest, SubrequestOutcome, Subrequests, Write};
@@ -33,6 +36,24 @@ pub(super) struct SubrequestClient<'x> {
     pub(super) origin: &'x Origin,
     /// The route of the client's request.
     pub(super) route: Option<usize>,
+}
+
+/// A request for which no client waits at a connection: its body is in memory.
+pub(super) struct OwnRequest<'r> {
+    pub(super) worker: &'r Rc<Worker>,
+    pub(super) snapshot: &'r Arc<Snapshot>,
+    pub(super) origin: &'r Origin,
+    pub(super) request: &'r mut RequestHead,
+    /// A text that is being put together.
+    pub(super) text: &'r mut Vec<u8>,
+    pub(super) body: &'r [u8],
+    pub(super) length: BodyLength,
+    /// The place of the upstream that it goes to.
+    pub(super) upstream: usize,
+    pub(super) how: SendOptions<'r>,
+    /// How long it may take in all.
+    pub(super) timeout: Duration,
+    pub(super) record: Record,
 }
 
 /// What of a body of 2xx is read so that its connection can be used again. A larger one costs a connection.
@@ -69,7 +90,7 @@ impl Subrequests for SubrequestClient<'_> {
 }
 
 impl SubrequestClient<'_> {
-    /// Sends the request and reads the response. What it holds is given back where this is dropped.
+    /// Sends the request and reads the response.
     async fn send(
         &self,
         subrequest: Subrequest<'_>,
@@ -79,43 +100,62 @@ impl SubrequestClient<'_> {
         let SubrequestClient { worker, snapshot, origin, route } = *self;
         let Subrequest { upstream, send_host, timeouts, timeout, retries, body_limit, request: _ } =
             subrequest;
-        let how = SendOptions { timeouts, retries, send_host, grpc_web: false };
-        let (timer, limit) = (worker.io.clock.timer(), worker.io.clock.timer());
-        let deadline = worker.io.clock.deadline(timeout);
+        let retries = &Retries::plain(retries).within(timeout);
         let mut sink = ResponseBuffer::new(body_limit);
+        let own = OwnRequest {
+            worker,
+            snapshot,
+            origin,
+            request,
+            text,
+            body: &[],
+            length: BodyLength::None,
+            upstream: upstream.index(),
+            how: SendOptions { timeouts, retries, send_host, grpc_web: false },
+            timeout,
+            record: Record { route, is_subrequest: true, ..Record::default() },
+        };
+        let result = own.send(&mut sink).await;
+        sink.into_reply(result)
+    }
+}
+
+impl OwnRequest<'_> {
+    /// Sends it, and the response to `sink`. What it holds is given back where this is dropped.
+    pub(super) async fn send(self, sink: &mut dyn ResponseSink) -> Result<(), Error> {
+        let OwnRequest { worker, snapshot, origin, request, text, body, length, .. } = self;
+        let OwnRequest { upstream: index, how, timeout, record, .. } = self;
+        let (timer, limit) = (worker.io.clock.timer(), worker.io.clock.timer());
+        // An attempt that takes all of the time is to fail on its own before: then it counts as one of its endpoint.
+        let deadline = worker.io.clock.deadline(timeout.saturating_add(2 * TICK));
         // Rare beside requests of clients, they share the code of bodies that pass through something.
-        let body: &mut dyn RequestBody = &mut Nothing(Text::new(&[]));
+        let body: &mut dyn RequestBody = &mut OwnBody::new(body);
         let mut exchange = Exchange {
             worker,
             snapshot,
             timer: &timer,
             origin,
             request,
-            length: BodyLength::None,
-            sent_as: BodyLength::None,
+            length,
+            sent_as: length,
             expects_continue: false,
             body,
-            sink: &mut sink as &mut dyn ResponseSink,
+            sink,
             text,
             upgrade: None,
-            record: Record { route, is_subrequest: true, ..Record::default() },
+            record,
         };
-        let index = upstream.index();
         let upstream = &snapshot.upstreams[index];
-        let members = worker.members.get(index, upstream);
+        let members = worker.members.get(index, upstream, exchange.record.started);
         let client = snapshot.forwarding.client(origin, &exchange.request.fields);
-        let attempts = Attempts::new(upstream, members, &key_source(exchange.request, client));
-        let result = {
-            let mut asked = pin!(exchange.try_endpoints(how, index, attempts));
-            poll_fn(|cx| match asked.as_mut().poll(cx) {
-                Poll::Pending => {
-                    limit.poll(cx, deadline).map(|()| Err(Kind::ResponseTimeout.into()))
-                }
-                result => result,
-            })
-            .await
-        };
-        sink.into_reply(result)
+        let mut attempts = Attempts::new(upstream, members, &key_source(exchange.request, client));
+        // No fallback where a breaker is open: whoever decides about a request would take it for a decision.
+        let mut asked = pin!(exchange.try_endpoints(how, index, &mut attempts));
+        poll_fn(|cx| match asked.as_mut().poll(cx) {
+            Poll::Pending => limit.poll(cx, deadline).map(|()| Err(Kind::ResponseTimeout.into())),
+            result => result,
+        })
+        .await
     }
 }
 
@@ -211,37 +251,45 @@ impl ResponseSink for ResponseBuffer {
     }
 }
 
-/// The body of a request that has none, of a client that stays: whether the real one does is watched by the exchange
-/// that waits.
-pub(super) struct Nothing(pub(super) Text<'static>);
+/// A body in memory, of a client that stays: whether a real one does is watched by the exchange that waits.
+pub(super) struct OwnBody<'t> {
+    rest: Text<'t>,
+    whole: &'t [u8],
+}
 
-impl BodySource for Nothing {
-    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        self.0.poll_data(cx)
-    }
-
-    fn data(&self) -> &[u8] {
-        self.0.data()
-    }
-
-    fn consume(&mut self, count: usize) {
-        self.0.consume(count);
-    }
-
-    fn is_done(&self) -> bool {
-        self.0.is_done()
-    }
-
-    fn is_last(&self) -> bool {
-        self.0.is_last()
-    }
-
-    fn trailers(&self) -> &Fields {
-        self.0.trailers()
+impl<'t> OwnBody<'t> {
+    pub(super) fn new(whole: &'t [u8]) -> OwnBody<'t> {
+        OwnBody { rest: Text::new(whole), whole }
     }
 }
 
-impl RequestBody for Nothing {
+impl BodySource for OwnBody<'_> {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.rest.poll_data(cx)
+    }
+
+    fn data(&self) -> &[u8] {
+        self.rest.data()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.rest.consume(count);
+    }
+
+    fn is_done(&self) -> bool {
+        self.rest.is_done()
+    }
+
+    fn is_last(&self) -> bool {
+        self.rest.is_last()
+    }
+
+    fn trailers(&self) -> &Fields {
+        self.rest.trailers()
+    }
+}
+
+impl RequestBody for OwnBody<'_> {
     fn poll_ahead(&mut self, _: &mut Context<'_>, _: usize) -> Poll<Result<(), Error>> {
         Poll::Ready(Ok(()))
     }
@@ -272,5 +320,14 @@ impl RequestBody for Nothing {
 
     fn received(&self) -> u64 {
         0
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+
+    fn rewind(&mut self) -> bool {
+        self.rest = Text::new(self.whole);
+        true
     }
 }

@@ -71,6 +71,78 @@ fn response(method: &str, url: &str, fields: &[&str]) -> String {
     text.split_once("response ").map_or(text.clone(), |(_, rest)| rest.trim_start().to_owned())
 }
 
+#[test]
+fn a_request_to_an_upstream_that_is_limited() {
+    let text = told_under(
+        "listeners: [':80']\nroutes: [{ upstream: a, importance: critical }]\n\
+         upstreams: { a: { endpoints: 'a:1', concurrency: { max: 50 } } }",
+        "GET",
+        "http://a/",
+        &[],
+    );
+    let line =
+        "running   4 to 50 at once, by latency; 200 wait, for 20ms while more come than are served";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
+fn a_request_of_a_route_that_matters_more_or_less() {
+    for (route, pressure, told) in [
+        ("upstream: a", "", None),
+        ("upstream: a, importance: default", "", None),
+        ("upstream: a, importance: critical", "", Some("critical: served before others that wait")),
+        ("upstream: b, importance: critical", "", Some("critical, which changes nothing here")),
+        (
+            "upstream: a, importance: sheddable",
+            "pressure: { shed: 85% }",
+            Some(
+                "sheddable: refused while the gateway is at 85% of its limits; served after others that wait",
+            ),
+        ),
+        (
+            "respond: 204, importance: sheddable",
+            "",
+            Some("sheddable: refused while the gateway is at 90% of its limits"),
+        ),
+        (
+            "respond: 204, importance: sheddable",
+            "pressure: off",
+            Some("sheddable, which changes nothing here"),
+        ),
+    ] {
+        let config = format!(
+            "listeners: [':80']\nroutes: [{{ {route} }}]\n{pressure}\n\
+             upstreams: {{ a: {{ endpoints: 'a:1', concurrency: adaptive }}, b: 'b:1' }}"
+        );
+        let text = told_under(&config, "GET", "http://a/", &[]);
+        let line = text.lines().find_map(|line| line.strip_prefix("importance"));
+        assert_eq!(line.map(str::trim_start), told, "{route} {pressure}");
+    }
+}
+
+#[test]
+fn a_request_to_an_upstream_that_is_hedged() {
+    let told = |retries, hedge| {
+        let text = format!(
+            "listeners: [':80']\nroutes: [{{ upstream: a, retries: {retries} }}]\n\
+             upstreams: {{ a: {{ endpoints: ['a:1', 'b:1'], hedge: {hedge} }} }}"
+        );
+        let told = told_under(&text, "GET", "http://a/", &[]);
+        told.lines().find_map(|line| Some(line.strip_prefix("hedge ")?.trim().to_owned()))
+    };
+    assert_eq!(
+        told(1, "p99.5").as_deref(),
+        Some(
+            "GET|HEAD|OPTIONS also go to a second endpoint after p99.5 of its latency, at least 10ms"
+        )
+    );
+    assert_eq!(
+        told(1, "{ after: 50ms, methods: GET }").as_deref(),
+        Some("GET also go to a second endpoint after 50ms")
+    );
+    assert_eq!(told(0, "p95"), None);
+}
+
 /// Compares without the indentation of `expected`.
 #[track_caller]
 fn shows(text: &str, expected: &str) {
@@ -102,14 +174,59 @@ fn a_request_that_is_sent_on() {
     upstream  stable, 9 of 10 requests, consistent_hash of the header X-User
     endpoint  10.0.0.1:80, weight 3
               10.0.0.2:80
+    health    no probes; ejected after 5 failures in a row, 50% failures or 500, 502-599; all get requests if fewer than 30% are left
+    budget    retries for 20% of its requests, and 10 a second
     upstream  canary, 1 of 10 requests, round_robin
     endpoint  canary.internal:8000
+    health    no probes; ejected after 5 failures in a row, 50% failures or 500, 502-599; all get requests if fewer than 30% are left
+    budget    retries for 20% of its requests, and 10 a second
     timeouts  connect 5s, response 5s, response_body 60s, body 30s, write 30s, tunnel 3600s
     limits    body 1KiB, head 16KiB, target 8KiB, 100 fields, retry_body 512B
-    retries   1
+    retries   1: connect, refused_stream, reset_before_response; pauses from 25ms to 250ms
     upgrades  websocket
     ",
     );
+}
+
+#[test]
+fn what_keeps_requests_from_an_upstream_that_fails() {
+    let told = |breaker: &str| {
+        let config = format!(
+            "listeners: [':80']\nroutes: [{{ upstream: a }}]\nupstreams:\n  b: b:1\n  \
+             a: {{ endpoints: a:1, circuit_breaker: {{ {breaker} }} }}"
+        );
+        let text = told_under(&config, "GET", "http://a/", &[]);
+        let lines = text.lines().skip_while(|line| !line.starts_with("breaker"));
+        lines.take(2).map(str::trim_start).collect::<Vec<_>>().join("\n")
+    };
+    shows(
+        &told("slow_share: 80%, fallback: { upstream: b }"),
+        r"
+    breaker   opens if 50% of at least 20 requests in 10s fail, or 80% of at least 20 requests in 10s take longer than 2s
+    then requests go to b, for 5s to 60s; 3 requests at a time try it, 3 close it
+    ",
+    );
+    shows(
+        &told("failure_share: off, consecutive_failures: 5, per: endpoint"),
+        r"
+    breaker   opens for an endpoint if 5 in a row fail
+    then clients get 503, for 5s to 60s; 3 requests at a time try it, 3 close it
+    ",
+    );
+}
+
+#[test]
+fn a_request_that_is_copied() {
+    let config = "{ listeners: [':80'], upstreams: { u: a:1, v: b:1 }, routes: [{ upstream: u,
+        mirror: { upstream: v, share: 2.5%, timeout: 3s, compare: { headers: [ETag, Vary], ignore: [/a, /b/*], samples: 5 } } }] }";
+    let text = told_under(config, "GET", "http://a/", &[]);
+    for line in [
+        "mirror    2.5% of the requests are copied to v, with bodies of up to 64KiB, at most 100 at once, each for 3s",
+        "          its responses are compared: the status, ETag, Vary, bodies of up to 64KiB without /a, /b/*; \
+             5 that differ are shown, without values of members",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
 }
 
 #[test]
@@ -131,9 +248,11 @@ fn a_route_with_conditions_that_hold() {
               Host: the host of the endpoint
     upstream  canary, round_robin
     endpoint  canary.internal:8000
+    health    no probes; ejected after 5 failures in a row, 50% failures or 500, 502-599; all get requests if fewer than 30% are left
+    budget    retries for 20% of its requests, and 10 a second
     timeouts  connect 5s, response 60s, response_body 60s, body 30s, write 30s, tunnel 3600s
     limits    body 64MiB, head 16KiB, target 8KiB, 100 fields
-    retries   1
+    retries   1: connect, refused_stream, reset_before_response; pauses from 25ms to 250ms
     upgrades  websocket
     ",
     );

@@ -4,9 +4,11 @@ use crate::files::{Plan, Site, ending, join};
 use crate::route::Mismatch;
 use std::borrow::Cow;
 use titan_config::{
-    Balance, Cap, CertificatePart, Config, Endpoint, FileId, HashKey, Limits, ListenAddress,
-    Listener, Protocol, Proxy, Route, RouteTimeouts, SendHost, StaticFiles, StickyCookie, Token,
-    Upstream, UpstreamTls, ValueMatch,
+    Action, Backoff, Balance, BreakerScope, Cap, CertificatePart, CircuitBreaker, Comparison,
+    Concurrency, Config, Endpoint, Fallback, FileId, HashKey, Hedge, HedgeDelay, Importance,
+    Limits, ListenAddress, Listener, MemberPattern, Mirror, Protocol, Proxy, Retries, RetryBudget,
+    Route, RouteTimeouts, SendHost, StaticFiles, StickyCookie, Token, Upstream, UpstreamId,
+    UpstreamTls, ValueMatch,
 };
 use titan_http::{Method, RequestHead, Status, query};
 use titan_io::tls::Identity;
@@ -191,11 +193,181 @@ pub(super) fn spoken(upstream: &Upstream) -> String {
 }
 
 pub(super) fn endpoint(endpoint: &Endpoint) -> String {
-    let Endpoint { address, weight, location: _ } = endpoint;
-    match weight.get() {
-        1 => address.to_string(),
-        weight => format!("{address}, weight {weight}"),
+    let Endpoint { address, weight, priority, is_remote, is_draining, location: _ } = endpoint;
+    let weight = Some(weight.get()).filter(|weight| *weight != 1);
+    let priority = Some(priority).filter(|priority| **priority != 0);
+    let facts = [
+        weight.map(|weight| format!("weight {weight}")),
+        priority.map(|priority| format!("priority {priority}")),
+        is_remote.then(|| "in another zone".to_owned()),
+        is_draining.then(|| "draining".to_owned()),
+    ];
+    facts.into_iter().flatten().fold(address.to_string(), |text, fact| format!("{text}, {fact}"))
+}
+
+/// What is retried, and how.
+fn retries(retries: &Retries) -> String {
+    let Retries {
+        attempts,
+        on,
+        statuses,
+        grpc,
+        header,
+        methods,
+        idempotency_key,
+        per_try_timeout,
+        backoff: Backoff { base, max },
+        max_retry_after,
+    } = retries;
+    if *attempts == 0 {
+        return "none".to_owned();
     }
+    let grpc: Vec<_> = grpc.iter().map(|status| status.name()).collect();
+    let methods = methods.as_ref().map(|methods| {
+        let names: Vec<_> = methods.iter().map(Method::as_str).collect();
+        format!("whatever was sent: {}", names.join("|"))
+    });
+    let responds = retries.look_at_responses();
+    let facts = [
+        Some(on.names().collect::<Vec<_>>().join(", ")).filter(|names| !names.is_empty()),
+        (!statuses.is_empty()).then(|| format!("statuses {statuses}")),
+        (!grpc.is_empty()).then(|| format!("gRPC statuses {}", grpc.join(", "))),
+        header.as_ref().map(|name| format!("responses with {}", name.as_str())),
+        methods,
+        idempotency_key.as_ref().map(|name| format!("whatever was sent with {}", name.as_str())),
+        per_try_timeout.map(|timeout| format!("each within {timeout:?}")),
+        Some(format!("pauses from {base:?} to {max:?}")),
+        responds.then(|| format!("Retry-After up to {max_retry_after:?}")),
+    ];
+    let facts: Vec<_> = facts.into_iter().flatten().collect();
+    format!("{attempts}: {}", facts.join("; "))
+}
+
+/// How many retries an upstream may get.
+pub(super) fn retry_budget(budget: &RetryBudget) -> String {
+    let RetryBudget { share, floor } = budget;
+    format!("retries for {share} of its requests, and {floor} a second")
+}
+
+/// When a request is sent to a second endpoint as well.
+pub(super) fn hedge(hedge: &Hedge) -> String {
+    let Hedge { after, min_delay, methods } = hedge;
+    let after = match after {
+        HedgeDelay::Percentile(_) => format!("{after} of its latency, at least {min_delay:?}"),
+        HedgeDelay::Fixed(_) => after.to_string(),
+    };
+    let methods: Vec<_> = methods.iter().map(Method::as_str).collect();
+    format!("{} also go to a second endpoint after {after}", methods.join("|"))
+}
+
+/// How many requests may run at an upstream.
+pub(super) fn concurrency(concurrency: &Concurrency) -> String {
+    let Concurrency { min, max, initial: _, queue, delay_target } = concurrency;
+    let waits = match queue {
+        0 => "none waits".to_owned(),
+        _ => format!("{queue} wait, for {delay_target:?} while more come than are served"),
+    };
+    format!("{min} to {max} at once, by latency; {waits}")
+}
+
+/// How much the requests of a route matter, and what that does to them; nothing where they matter as most do.
+pub(super) fn importance(route: &Route, config: &Config) -> Option<String> {
+    let is_limited = |proxy: &Proxy| {
+        proxy.shares.iter().any(|share| config.upstream(share.upstream).concurrency.is_some())
+    };
+    let waits = matches!(&route.action, Action::Proxy(proxy) if is_limited(proxy));
+    let (name, turn) = match route.importance {
+        Importance::Critical => ("critical", "served before others that wait"),
+        Importance::Default => return None,
+        Importance::Sheddable => ("sheddable", "served after others that wait"),
+    };
+    let pressure = config.pressure.as_ref().filter(|_| route.importance == Importance::Sheddable);
+    let shed =
+        pressure.map(|it| format!("refused while the gateway is at {} of its limits", it.shed));
+    let turn = waits.then(|| turn.to_owned());
+    let effects: Vec<_> = [shed, turn].into_iter().flatten().collect();
+    Some(match effects.is_empty() {
+        true => format!("{name}, which changes nothing here"),
+        false => format!("{name}: {}", effects.join("; ")),
+    })
+}
+
+/// When the circuit breaker of an upstream opens.
+pub(super) fn circuit_breaker(breaker: &CircuitBreaker) -> String {
+    let CircuitBreaker { window, min_requests, slow_after, .. } = breaker;
+    let of = format!("of at least {min_requests} requests in {window:?}");
+    let causes = [
+        breaker.failure_share.map(|share| format!("{share} {of} fail")),
+        breaker.slow_share.map(|share| format!("{share} {of} take longer than {slow_after:?}")),
+        breaker.consecutive_failures.map(|count| format!("{count} in a row fail")),
+    ];
+    let causes: Vec<_> = causes.into_iter().flatten().collect();
+    let whose = match breaker.per {
+        BreakerScope::Upstream => "opens",
+        BreakerScope::Endpoint => "opens for an endpoint",
+    };
+    format!("{whose} if {}", causes.join(", or "))
+}
+
+/// What happens while it is open.
+pub(super) fn open_breaker<'n>(
+    breaker: &CircuitBreaker,
+    name: impl Fn(UpstreamId) -> &'n str,
+) -> String {
+    let CircuitBreaker { open_time, max_open_time, half_open_requests, close_after, .. } = breaker;
+    let instead = match &breaker.fallback {
+        None => "clients get 503".to_owned(),
+        Some(Fallback::Respond(respond)) => format!("clients get {}", status(respond.status)),
+        Some(Fallback::Upstream(id)) => format!("requests go to {}", name(*id)),
+        Some(Fallback::File(file)) => format!("clients get {}", file.path.display()),
+    };
+    format!(
+        "then {instead}, for {open_time:?} to {max_open_time:?}; {half_open_requests} requests at a time try it, {close_after} close it"
+    )
+}
+
+/// How long a request may take in all; `None` if that is not limited.
+pub(super) fn deadline(timeouts: &RouteTimeouts, is_call: bool) -> Option<String> {
+    let RouteTimeouts { total, deadline_header, .. } = timeouts;
+    let facts = [
+        total.at_most().map(|total| format!("{total:?}")),
+        is_call.then(|| "grpc-timeout".to_owned()),
+        deadline_header.as_ref().map(|name| format!("{} in milliseconds", name.as_str())),
+    ];
+    let facts: Vec<_> = facts.into_iter().flatten().collect();
+    let which = if facts.len() > 1 { "the first of " } else { "" };
+    (!facts.is_empty()).then(|| format!("{which}{}, over all attempts", facts.join(", ")))
+}
+
+/// Which requests are copied, and to where.
+pub(super) fn mirror(mirror: &Mirror, upstream: &str) -> String {
+    let Mirror { upstream: _, share, body, concurrent, timeout, compare: _ } = mirror;
+    format!(
+        "{share} of the requests are copied to {upstream}, with bodies of up to {body}, at most {concurrent} at once, each for \
+         {timeout:?}"
+    )
+}
+
+/// What of the responses to copies is compared.
+pub(super) fn comparison(comparison: &Comparison) -> String {
+    let Comparison { headers, body, ignore, show, samples } = comparison;
+    let mut parts = vec!["the status".to_owned()];
+    parts.extend(headers.iter().map(|name| name.as_str().to_owned()));
+    parts.extend(body.map(|most| format!("bodies of up to {most}")));
+    let ignored: Vec<_> = ignore.iter().map(MemberPattern::to_string).collect();
+    let ignored = match ignored.is_empty() {
+        true => String::new(),
+        false => format!(" without {}", ignored.join(", ")),
+    };
+    let shown: Vec<_> = show.iter().map(MemberPattern::to_string).collect();
+    let shown = match shown.is_empty() {
+        true => "without values of members".to_owned(),
+        false => format!("with values of {}", shown.join(", ")),
+    };
+    let parts = parts.join(", ");
+    format!(
+        "its responses are compared: {parts}{ignored}; {samples} that differ are shown, {shown}"
+    )
 }
 
 /// The timeouts and limits in force.
@@ -204,7 +376,8 @@ pub(super) fn terms(
     limits: &Limits,
     takes_tunnels: bool,
 ) -> [(&'static str, String); 4] {
-    let RouteTimeouts { body, write, connect, response, response_body, tunnel } = &proxy.timeouts;
+    let RouteTimeouts { body, write, connect, response, response_body, tunnel, .. } =
+        &proxy.timeouts;
     let timeouts = format!(
         "connect {connect:?}, response {response:?}, response_body {response_body:?}, \
          body {body:?}, write {write:?}, tunnel {tunnel:?}"
@@ -222,7 +395,7 @@ pub(super) fn terms(
         (_, true) => upgrades.join(", "),
         (_, false) => "none: the upstream uses only HTTP/2".to_owned(),
     };
-    let retries = proxy.retries.to_string();
+    let retries = retries(&proxy.retries);
     [("timeouts", timeouts), ("limits", limits), ("retries", retries), ("upgrades", upgrades)]
 }
 

@@ -1,5 +1,6 @@
 //! The certificates, keys, lists and directories that a configuration names: which of them cannot be used.
 
+use crate::fallback;
 use crate::files::check_root;
 use crate::named_files;
 use titan_config::{Action, Config, Location, Protocols, Tls};
@@ -26,6 +27,7 @@ pub fn check_credentials(config: &Config, files: &Files) -> Vec<(Location, BadCr
         let faults = credentials::faults(&policy.policy, files);
         found.extend(faults.into_iter().map(|bad| (policy.location, bad)));
     }
+    found.extend(fallback::unreadable(config, files));
     found.extend(bad_roots(config, files));
     found
 }

@@ -4,6 +4,7 @@ use super::credentials::{bad_roots, client_tls};
 use super::error::LoadError;
 use super::inherited::Inherited;
 use super::names::resolve_names;
+use crate::fallback;
 use crate::listener::{ListenerId, ListenerState, PreparedListener};
 use crate::snapshot::Snapshot;
 use std::sync::Arc;
@@ -56,7 +57,8 @@ impl Prepared {
         if config.jwt_revocations.is_some() && revoked.is_none() {
             return Err(LoadError::Revocations);
         }
-        if let Some((_, bad)) = bad_roots(config, files).next() {
+        let mut unusable = fallback::unreadable(config, files).chain(bad_roots(config, files));
+        if let Some((_, bad)) = unusable.next() {
             return Err(LoadError::Credentials(bad));
         }
         let settings = tls.iter().map(|tls| tls.as_ref().map(ClientTls::settings)).collect();

@@ -2,6 +2,7 @@
 
 use super::retired::Retired;
 use crate::metrics::RouteCells;
+use crate::mirror::MirrorStatus;
 use crate::snapshot::Snapshot;
 use arc_swap::ArcSwap;
 use std::sync::Arc;
@@ -9,7 +10,9 @@ use titan_io::counter::Counted;
 use titan_io::io::Phase;
 use titan_policies::jwt::KeySetStatus;
 use titan_upstream::cells::UpstreamCells;
+use titan_upstream::concurrency::ConcurrencyStatus;
 use titan_upstream::endpoint::{Endpoint, EndpointStatus};
+use titan_upstream::status::UpstreamStatus;
 use tokio::sync::watch;
 
 /// How a gateway is doing.
@@ -60,6 +63,27 @@ impl Status {
         let snapshot = self.current.load();
         let upstreams = snapshot.upstreams.iter();
         upstreams.map(|upstream| Arc::clone(&upstream.counted)).collect()
+    }
+
+    /// How each upstream is doing, in the order of the file.
+    pub fn upstreams_now(&self) -> Vec<UpstreamStatus> {
+        let snapshot = self.current.load();
+        snapshot.upstreams.iter().map(|upstream| UpstreamStatus::of(upstream)).collect()
+    }
+
+    /// How the requests of each upstream stand whose number is limited.
+    pub fn concurrency(&self) -> Vec<(String, ConcurrencyStatus)> {
+        let snapshot = self.current.load();
+        let limited = snapshot.upstreams.iter().filter_map(|upstream| {
+            let status = upstream.concurrency.as_ref()?.status();
+            Some((upstream.config().name.to_string(), status))
+        });
+        limited.collect()
+    }
+
+    /// Every mirror, in the order of the routes in the file.
+    pub fn mirrors(&self) -> Vec<MirrorStatus> {
+        self.current.load().mirrors()
     }
 
     /// Every endpoint of every upstream.

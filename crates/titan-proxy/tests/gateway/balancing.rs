@@ -226,3 +226,68 @@ fn a_cookie_of_an_endpoint_that_is_gone_is_replaced() {
         assert!(gateway.asks(&request).field("set-cookie").is_some(), "{value}");
     }
 }
+
+// field: endpoint.priority, endpoint.drain, upstream.spill_below
+#[test]
+fn a_backup_gets_what_the_first_cannot_take() {
+    let [a, b, c] = three();
+    let of = |drained: bool, spill: &str| {
+        format!(
+            "workers: 1\nupstreams: {{ u: {{ endpoints: [$0, {{ address: $1, drain: {drained} }}, \
+             {{ address: $2, priority: 1 }}], spill_below: {spill} }} }}"
+        )
+    };
+    let gateway = gateway(&of(false, "70%"), &[&a, &b, &c]);
+    assert_eq!(shares(&gateway, 30), [15, 15, 0]);
+    gateway.reloads(&of(true, "50%"), &[&a, &b, &c]).unwrap();
+    assert_eq!(shares(&gateway, 30), [30, 0, 0], "half of the group is enough");
+    gateway.reloads(&of(true, "100%"), &[&a, &b, &c]).unwrap();
+    let [first, drained, backup] = shares(&gateway, 200);
+    assert_eq!(drained, 0);
+    // Out of reach by chance: below 1 in 10^9.
+    assert!((55..145).contains(&first) && first + backup == 200, "{first} and {backup}");
+}
+
+// field: file.zone, endpoint.zone
+#[test]
+fn endpoints_in_the_gateway_s_own_zone_come_first() {
+    let [a, b, c] = three();
+    let of = |zone: &str| {
+        format!(
+            "workers: 1\n{zone}\nupstreams: {{ u: [{{ address: $0, zone: east }}, \
+             {{ address: $1, zone: west }}, $2] }}"
+        )
+    };
+    let gateway = gateway(&of("zone: west"), &[&a, &b, &c]);
+    assert_eq!(shares(&gateway, 30), [0, 15, 15]);
+    gateway.reloads(&of("zone: east"), &[&a, &b, &c]).unwrap();
+    assert_eq!(shares(&gateway, 30), [15, 0, 15]);
+    gateway.reloads(&of(""), &[&a, &b, &c]).unwrap();
+    assert_eq!(shares(&gateway, 30), [10, 10, 10]);
+}
+
+#[test]
+fn a_client_stays_with_an_endpoint_that_drains() {
+    let endpoints = three();
+    let [a, b, c] = &endpoints;
+    let of = |drained: bool| {
+        format!(
+            "workers: 1\nupstreams: {{ u: {{ endpoints: [{{ address: $0, drain: {drained} }}, $1, $2], \
+             balance: {{ sticky_cookie: {{ name: s }} }} }} }}"
+        )
+    };
+    let gateway = gateway(&of(false), &[a, b, c]);
+    let cookie = loop {
+        let response = gateway.asks(GET);
+        if number(&response) == 0 {
+            let cookie = response.field("Set-Cookie").expect("a cookie").to_owned();
+            break cookie.split(';').next().unwrap_or_default().to_owned();
+        }
+    };
+    gateway.reloads(&of(true), &[a, b, c]).unwrap();
+    let tied = format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: {cookie}\r\n\r\n");
+    for _ in 0..5 {
+        assert_eq!(number(&gateway.asks(&tied)), 0);
+        assert_ne!(number(&gateway.asks(GET)), 0);
+    }
+}

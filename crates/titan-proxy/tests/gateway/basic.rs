@@ -169,7 +169,7 @@ fn clients_without_a_place_in_the_queue_get_retry_after() {
     let shown = |number: u32| format!("Basic {}", BASE64_STANDARD.encode(format!("eve:{number}")));
     let ask = |number| Head::get("/").with("authorization", shown(number));
     // Two are being checked, and those behind them wait.
-    let streams: Vec<_> = (0..90).map(|number| client.asks(&ask(number))).collect();
+    let streams: Vec<_> = (0..120).map(|number| client.asks(&ask(number))).collect();
     let last = *streams.last().unwrap();
     let refused = client.response(last).has_problem(503, "password-queue");
     refused.has_field("retry-after", "1").lacks("www-authenticate");

@@ -190,7 +190,10 @@ fn a_request_that_goes_in_circles_is_stopped() {
 #[test]
 fn a_request_has_one_id_everywhere() {
     let upstream = upstream::replies("garbage\r\n\r\n");
-    let gateway = gateway("forwarding: { request_id: X-Trace }", &[&upstream]);
+    let gateway = gateway(
+        "forwarding: { request_id: X-Trace }\nroutes: [{ upstream: u, retries: 0 }]\nupstreams: { u: [$0] }",
+        &[&upstream],
+    );
     let mut ids: Vec<_> = (0..3)
         .map(|index| {
             let response = gateway.get("/").has_problem(502, "malformed");

@@ -15,7 +15,7 @@ fn refuses() -> SocketAddr {
 fn shop(endpoints: &str, settings: &str) -> Gateway {
     gateway(
         &format!(
-            "routes: [{{ name: shop, upstream: u }}]\nupstreams: {{ u: {endpoints} }}\n{settings}"
+            "routes: [{{ name: shop, upstream: u, retries: 0 }}]\nupstreams: {{ u: {endpoints} }}\n{settings}"
         ),
         &[],
     )
@@ -82,7 +82,7 @@ fn many_failures_are_one_and_a_number() {
 fn an_endpoint_that_fails_is_reported_where_another_has_responded() {
     let bad = refuses();
     let good = upstream::replies(ok("good"));
-    let gateway = shop(&format!("['{bad}', '{}']", good.address()), "");
+    let gateway = gateway("upstreams: { u: [\"$0\", $1] }", &[&bad, &good]);
     (0..2).for_each(|_| drop(gateway.get("/").has_status(200)));
     assert!(only(&gateway).what.starts_with(&format!("{bad}: ")));
 }

@@ -4,8 +4,9 @@ mod decisions;
 
 use crate::tunnels::{CONSENT, WISH};
 use std::fmt::Display;
+use titan_proxy::BreakerState;
 use titan_testkit::h2::Head;
-use titan_testkit::{Gateway, Response, gateway, scheme, upstream};
+use titan_testkit::{Gateway, Response, gateway, scheme, upstream, waits_until};
 
 /// A gateway to the first of them under that question to the second, with more of a configuration.
 fn under(to: &dyn Display, auth: &dyn Display, forward: &str, rest: &str) -> Gateway {
@@ -201,6 +202,8 @@ fn nothing_goes_on_without_a_response_in_time() {
     let gateway = under(&to, &never, "timeout: 100ms", "");
     gateway.get("/").has_problem(503, "auth-service");
     never.waits_for_open(0);
+    let failures = gateway.status().upstreams()[1].sum(|cells| cells.failures.get());
+    assert_eq!(failures, 1, "its health knows");
     let slow = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n";
     under(&to, &upstream::replies(slow), "timeout: 100ms", "")
         .get("/")
@@ -236,6 +239,31 @@ fn nothing_goes_on_without_a_response_that_is_one() {
         );
     }
     assert!(to.requests().is_empty());
+}
+
+/// Whatever stands in for the service elsewhere would let everybody pass here.
+#[test]
+fn nothing_stands_in_for_a_service_whose_circuit_breaker_is_open() {
+    let (to, other) = (upstream::replies(upstream::ok("x")), upstream::replies(upstream::ok("y")));
+    for fallback in ["off", "{ respond: 200 }", "{ upstream: other }"] {
+        let auth = upstream::replies(says("500 No", "", ""));
+        let text = format!(
+            "policies: {{ p: {{ authorise: {{ forward_auth: {{ upstream: auth }} }} }} }}\n\
+             apply: [p]\nroutes: [{{ upstream: u }}]\nupstreams:\n  u: $0\n  other: $2\n  \
+             auth: {{ endpoints: $1, circuit_breaker: {{ consecutive_failures: 1, open_time: 1h, \
+             max_open_time: 1h, fallback: {fallback} }} }}"
+        );
+        let gateway = gateway(&text, &[&to, &auth, &other]);
+        gateway.get("/").has_status(500);
+        waits_until("its breaker to be open", || {
+            let auth = gateway.status().upstreams_now().into_iter().find(|it| it.name == "auth");
+            let breaker = auth.and_then(|it| it.breaker).expect("it has one");
+            breaker.status.state == BreakerState::Open
+        });
+        gateway.get("/").has_problem(503, "auth-service");
+        assert_eq!(auth.requests().len(), 1, "{fallback}");
+    }
+    assert!(to.requests().is_empty() && other.requests().is_empty());
 }
 
 #[test]

@@ -8,11 +8,14 @@ use titan_testkit::{End, Response, gateway};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
+/// No second attempt.
+const ONCE: &str = "routes: [{ upstream: u, retries: 0 }]\nupstreams: { u: [$0] }";
+
 /// What happens to `response` when an endpoint sends it and keeps the connection open: what the client gets.
 /// The next request over the client's connection is served over another one to the endpoint.
 #[track_caller]
 fn after(response: impl AsRef<[u8]>) -> Response {
-    let (held, mut client, mut endpoint) = between_under("", GET);
+    let (held, mut client, mut endpoint) = between_under(ONCE, GET);
     endpoint.request();
     endpoint.offers(response);
     let response = client.response();

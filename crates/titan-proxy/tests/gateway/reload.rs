@@ -239,7 +239,8 @@ fn nothing_is_left_of_many_configurations() {
         gateway.reloads(&of(number), &[]).unwrap();
         client.sends(GET).response().has_body("x");
     }
-    assert_eq!(gateway.kept(), kept);
+    // Who watches over the health of endpoints lets go of an upstream a moment after the workers.
+    waits_until("no more to be left of 300 configurations than of 200", || gateway.kept() <= kept);
     assert_eq!(upstream.connections(), 1);
 }
 

@@ -159,3 +159,82 @@ fn the_start_waits_no_longer_for_many_names_than_for_one() {
     let took = started.elapsed();
     assert!(took < Duration::from_secs(2), "{took:?}");
 }
+
+/// The type of the record that names the servers of a service (RFC 2782).
+const SRV: [u8; 2] = [0, 33];
+
+/// Servers of a service: priority, weight, port and the first label below `.test`.
+type Records = Vec<(u16, u16, u16, &'static str)>;
+
+/// A name server that says which servers a service has, all of them at 127.0.0.1.
+fn services(records: &Arc<Mutex<Records>>) -> NameServer {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
+    let address = socket.local_addr().expect("a bound socket has an address");
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let (log, records) = (Arc::clone(&asked), Arc::clone(records));
+    let serving = thread::spawn(move || {
+        let mut question = [0; 512];
+        while let Ok((length, from)) = socket.recv_from(&mut question) {
+            let Some(end) = end_of_question(&question[..length]) else { return };
+            let kind = [question[end - 4], question[end - 3]];
+            let records = records.lock().expect("nobody panics with it").clone();
+            let answer = match kind {
+                SRV => answer_service(&question[..end], &records),
+                A => answer(&question[..end], &[Ipv4Addr::LOCALHOST], 0),
+                _ => answer(&question[..end], &[], 0),
+            };
+            log.lock().expect("nobody panics with it").push(Instant::now());
+            socket.send_to(&answer, from).expect("loopback takes it");
+        }
+    });
+    NameServer { address, asked, serving: Some(serving) }
+}
+
+fn answer_service(question: &[u8], records: &Records) -> Vec<u8> {
+    let count = u8::try_from(records.len()).expect("there are few");
+    let mut message = question[..2].to_vec();
+    message.extend([0x81, 0x80, 0, 1, 0, count, 0, 0, 0, 0]);
+    message.extend(&question[12..]);
+    for (priority, weight, port, label) in records {
+        let mut data = [priority, weight, port].map(|it| it.to_be_bytes()).concat();
+        for label in [label, "test"] {
+            data.push(u8::try_from(label.len()).expect("labels are short"));
+            data.extend(label.bytes());
+        }
+        data.push(0);
+        message.extend([0xc0, 12]);
+        message.extend(SRV);
+        message.extend([0, 1, 0, 0, 0, 0, 0]);
+        message.push(u8::try_from(data.len()).expect("records are short"));
+        message.extend(data);
+    }
+    message
+}
+
+#[test]
+fn a_service_is_found_by_its_records() {
+    let [a, b, c] = ["a", "b", "c"].map(|name| upstream::replies(ok(name)));
+    let [at_a, at_b, at_c] = [&a, &b, &c].map(|it| it.address().port());
+    let records =
+        Arc::new(Mutex::new(vec![(1, 3, at_a, "one"), (1, 1, at_b, "two"), (2, 0, at_c, "three")]));
+    let server = services(&records);
+    let text = format!(
+        "upstreams: {{ u: 'srv:_http._tcp.shop.test' }}\nworkers: 1\n\
+         resolver: {{ nameservers: ['{}'], min_ttl: 100ms, max_ttl: 100ms }}",
+        server.address
+    );
+    let gateway = gateway(&text, &[]);
+    let shares = || {
+        let names: Vec<_> = (0..40).map(|_| gateway.get("/").text()).collect();
+        ["a", "b", "c"].map(|name| names.iter().filter(|it| *it == name).count())
+    };
+    assert_eq!(shares(), [30, 10, 0], "by weight, and of the first priority alone");
+    *records.lock().expect("nobody panics with it") = vec![(2, 0, at_c, "three")];
+    waits_until("the records to be read again", || gateway.get("/").text() == "c");
+    records.lock().expect("nobody panics with it").clear();
+    let asked = server.asked().len();
+    waits_until("the records to be asked for again", || server.asked().len() > asked + 4);
+    assert_eq!(shares(), [0, 0, 40], "nobody says that there is another");
+    let statuses = gateway.status().upstreams_now();
+    assert_eq!(statuses[0].endpoints[0].host, format!("three.test:{at_c}"));
+}

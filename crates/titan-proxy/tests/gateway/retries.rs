@@ -127,7 +127,7 @@ fn a_refused_connection_sends_any_request_elsewhere() {
 // field: route.retries
 #[test]
 fn there_are_as_many_retries_as_the_route_says() {
-    for (retries, asked) in [(0, 1), (1, 2), (2, 3), (5, 4)] {
+    for (retries, asked) in [(0, 1), (1, 2), (2, 3), (5, 6)] {
         let endpoints: Vec<_> = (0..4).map(|_| upstream::replies("").then_closes()).collect();
         let text = format!("routes: [{{ prefix: /, upstream: u, retries: {retries} }}]");
         let [a, b, c, d] = &endpoints[..] else { unreachable!("there are four") };
@@ -165,8 +165,19 @@ fn a_response_that_has_begun_is_not_replaced_by_another() {
 }
 
 #[test]
-fn a_malformed_response_is_not_retried() {
-    let (held, mut client, mut endpoint) = between_under("", GET);
+fn what_is_no_http_is_retried_where_the_request_may_be_sent_again() {
+    let (first, second) = (upstream::listens(), upstream::listens());
+    let gateway = gateway("", &[&first, &second]);
+    let mut client = gateway.connects();
+    client.sends(GET);
+    let mut endpoint = first.accepts();
+    endpoint.request();
+    endpoint.sends("garbage\r\n\r\n");
+    let mut other = second.accepts();
+    other.request();
+    other.sends(ok("fine"));
+    client.response().has_status(200);
+    let (held, mut client, mut endpoint) = between_under("", POST);
     endpoint.request();
     endpoint.sends("garbage\r\n\r\n");
     client.response().has_problem(502, "malformed");

@@ -73,6 +73,13 @@ impl EndpointState {
         let _ = self.latency.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
     }
 
+    /// Takes in that a response needs longer than that, if that is news. It was not waited for.
+    pub fn record_at_least(&self, latency: Duration, now: Duration) {
+        if f64::from(micros(latency)) > self.expected_latency(now) {
+            self.record(latency, now);
+        }
+    }
+
     /// What the next response is expected to take, in microseconds. Fades without samples.
     pub(super) fn expected_latency(&self, now: Duration) -> f64 {
         match Sample::of(self.latency.load(Ordering::Relaxed)) {
@@ -80,6 +87,12 @@ impl EndpointState {
             None if self.active() == 0 => 0.0,
             None => UNKNOWN_LATENCY.as_secs_f64() * 1e6,
         }
+    }
+
+    /// What responses take of late; `None` where that was not measured.
+    pub fn latency(&self) -> Option<Duration> {
+        let sample = Sample::of(self.latency.load(Ordering::Relaxed))?;
+        Some(Duration::from_micros(sample.latency.into()))
     }
 
     pub(super) fn id(&self) -> u64 {
@@ -161,6 +174,16 @@ mod tests {
         let state = after(&[(1000, 5)]);
         assert!(expected_millis(&state, 105) < 0.1);
         assert!((expected_millis(&state, 4) - 1000.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn a_latency_that_was_not_waited_for_is_the_least_that_it_is() {
+        let state = after(&[(50, 5)]);
+        let at = Duration::from_secs(5);
+        state.record_at_least(Duration::from_millis(20), at);
+        assert!((expected_millis(&state, 5) - 50.0).abs() < 0.1);
+        state.record_at_least(Duration::from_millis(70), at);
+        assert!((expected_millis(&state, 5) - 70.0).abs() < 0.1);
     }
 
     #[test]

@@ -15,7 +15,8 @@ fn balancer(balance: &str, weights: &[u16]) -> (Balancer, Vec<Arc<EndpointState>
     let states: Vec<_> =
         (0..weights.len()).map(|at| EndpointState::new(&format!("10.0.0.{at}:80"))).collect();
     let weights = weights.iter().map(|&weight| NonZeroU16::new(weight).unwrap());
-    let members = states.iter().cloned().zip(weights);
+    let members = states.iter().cloned().zip(weights).enumerate();
+    let members = members.map(|(place, (state, weight))| (place, state, weight));
     let balancer = Balancer::new(&config.upstreams[0].balance, Turn::default(), members);
     (balancer, states)
 }
@@ -31,7 +32,8 @@ const EVERY_POLICY: &[&str] = &[
 
 fn draw(number: u64) -> PickContext<'static> {
     let now = Duration::from_secs(1);
-    PickContext { key: Some(mix(number)), random: mix(mix(number)), now, excluded: &[] }
+    let (key, random) = (Some(mix(number)), mix(mix(number)));
+    PickContext { key, random, now, excluded: &[], standings: None }
 }
 
 /// How often each endpoint is chosen by that many draws, none of which runs on.
@@ -165,7 +167,8 @@ fn the_same_key_finds_the_same_endpoint_and_the_same_second_choice() {
     for number in 0..100 {
         let key = Some(mix(number));
         let choose = |random, excluded: &[usize]| {
-            balancer.choose(&PickContext { key, random, excluded, now: Duration::ZERO }).unwrap()
+            let now = Duration::ZERO;
+            balancer.choose(&PickContext { key, random, excluded, now, standings: None }).unwrap()
         };
         let first = choose(1, &[]);
         assert_eq!(choose(2, &[]), first);

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::endpoint::{Address, ResolvedEndpoint};
+use crate::groups::Placement;
 use crate::members::Upstream;
 use crate::slots::{Awaited, Requester, Slot};
-use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
 use titan_io::registry::Registry;
@@ -43,7 +43,8 @@ fn endpoint() -> Arc<Endpoint> {
     upstream.set_places(vec![ResolvedEndpoint {
         address,
         host: "a".into(),
-        weight: NonZeroU16::MIN,
+        source: "a".into(),
+        placement: Placement::of(&config.upstreams[0].endpoints[0]),
     }]);
     Arc::clone(&upstream.members().endpoints[0])
 }

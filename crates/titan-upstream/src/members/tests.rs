@@ -2,6 +2,9 @@
 
 use super::*;
 use crate::balance::PickContext;
+use crate::groups::Rank;
+use crate::health::Fact;
+use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::time::Duration;
 
@@ -20,19 +23,27 @@ fn later(registry: &Registry, settings: &str) -> Arc<Upstream> {
     Upstream::of(&config.upstreams[0], &config.resolver, None, (registry, 1))
 }
 
+/// The place of an endpoint with nothing but that weight.
+fn weight(weight: u16) -> Placement {
+    let (weight, rank) = (NonZeroU16::new(weight).unwrap(), Rank::default());
+    Placement { weight, rank, is_draining: false }
+}
+
 /// The address `10.0.0.LAST`, which that name stands for.
 fn place(name: &str, last: u8) -> ResolvedEndpoint {
     let address = Address::Ip(([10, 0, 0, last], 80).into());
-    ResolvedEndpoint { address, host: format!("{name}.test:80").into(), weight: NonZeroU16::MIN }
+    let host: Box<str> = format!("{name}.test:80").into();
+    ResolvedEndpoint { address, source: host.clone(), host, placement: weight(1) }
 }
 
 /// The last bytes of the addresses that the next requests are sent to.
 fn next(upstream: &Upstream, count: usize) -> Vec<u8> {
-    let draw = PickContext { key: None, random: 0, now: Duration::ZERO, excluded: NONE };
+    let now = Duration::ZERO;
+    let draw = PickContext { key: None, random: 0, now, excluded: NONE, standings: None };
     let next = |_| {
-        let members = upstream.members();
-        let chosen = members.balancer.choose(&draw).unwrap();
-        match &members.endpoints[chosen].address {
+        let members = KnownUpstream::of(upstream);
+        let chosen = members.choose(&draw).unwrap();
+        match &members.endpoints()[chosen].address {
             Address::Ip(SocketAddr::V4(address)) => address.ip().octets()[3],
             other => panic!("{other}"),
         }
@@ -46,10 +57,11 @@ fn nothing_is_replaced_when_nothing_has_changed() {
         let upstream = upstream(&format!("balance: {balance}"));
         let places = vec![place("a", 1), place("a", 2), place("b", 3)];
         upstream.set_places(places.clone());
-        let (members, version) = (upstream.members(), upstream.version.load(Ordering::Relaxed));
+        let (members, version) =
+            (upstream.members(), upstream.signals.version.load(Ordering::Relaxed));
         upstream.set_places(places.clone());
         assert!(Arc::ptr_eq(&members, &upstream.members()), "{balance}");
-        assert_eq!(upstream.version.load(Ordering::Relaxed), version, "{balance}");
+        assert_eq!(upstream.signals.version.load(Ordering::Relaxed), version, "{balance}");
         upstream.set_places(places[1..].to_vec());
         assert!(!Arc::ptr_eq(&members, &upstream.members()), "{balance}");
         assert!(members.endpoints[0].is_gone() && !members.endpoints[1].is_gone(), "{balance}");
@@ -61,8 +73,8 @@ fn a_weight_that_has_changed_is_a_change() {
     let upstream = upstream("balance: round_robin");
     upstream.set_places(vec![place("a", 1), place("b", 2)]);
     let before = upstream.members();
-    let weight = NonZeroU16::new(3).unwrap();
-    upstream.set_places(vec![place("a", 1), ResolvedEndpoint { weight, ..place("b", 2) }]);
+    let placement = weight(3);
+    upstream.set_places(vec![place("a", 1), ResolvedEndpoint { placement, ..place("b", 2) }]);
     let endpoints = [before, upstream.members()].map(|members| Arc::clone(&members.endpoints[1]));
     assert!(Arc::ptr_eq(&endpoints[0], &endpoints[1]));
     let turns = next(&upstream, 8);
@@ -111,7 +123,8 @@ fn what_is_known_of_one_upstream_is_not_known_of_another() {
     let (one, other) = (upstream("balance: round_robin"), upstream("balance: round_robin"));
     one.set_places(vec![place("a", 1)]);
     other.set_places(vec![place("a", 2)]);
-    let address = |upstream| known.get(0, upstream).endpoints[0].address.to_string();
+    let address =
+        |upstream| known.get(0, upstream, Instant::now()).endpoints()[0].address.to_string();
     assert_eq!(
         [address(&one), address(&other), address(&one)],
         ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.1:80"]
@@ -203,7 +216,7 @@ fn names_keep_their_addresses_until_they_are_resolved_again() {
     let after = later(&registry, "endpoints: ['10.0.0.9:80', {address: 'a.test:80', weight: 7}]");
     assert_eq!(addresses(&after), ["10.0.0.9:80", "10.0.0.1:80", "10.0.0.2:80"]);
     assert!(Arc::ptr_eq(&before.members().endpoints[0], &after.members().endpoints[1]));
-    assert_eq!(after.members().places[1].weight.get(), 7);
+    assert_eq!(after.members().places[1].placement.weight.get(), 7);
 }
 
 /// Exchanges that began under it may hold it for long, and its names are followed as long.
@@ -230,14 +243,168 @@ fn what_is_not_in_force_any_more_sets_no_limits() {
 fn nothing_is_left_of_an_unused_upstream() {
     let registry = Registry::default();
     let (known, upstream) = (KnownMembers::default(), later(&registry, TWO));
-    let endpoint = Arc::clone(&known.get(3, &upstream).endpoints[1]);
+    let endpoint = Arc::clone(&known.get(3, &upstream, Instant::now()).endpoints()[1]);
     let life = upstream.life();
     drop(upstream);
     assert!(endpoint.is_gone() && life.has_changed().is_err());
     known.sweep();
     registry.sweep();
-    assert_eq!((registry.len(), Arc::strong_count(&endpoint)), (2, 1), "it, and what went wrong");
+    assert_eq!(
+        (registry.len(), Arc::strong_count(&endpoint)),
+        (4, 1),
+        "it, what went wrong, and who is told"
+    );
     drop(endpoint);
     registry.sweep();
     assert!(registry.is_empty());
+}
+
+/// The last bytes of the addresses `10.0.0.LAST` that requests are sent to, in order.
+fn who(upstream: &Upstream) -> Vec<u8> {
+    let known = KnownUpstream::of(upstream);
+    let endpoints = upstream.members();
+    let mut places: Vec<_> = (0..400)
+        .map(|number| {
+            let (now, random) = (Duration::ZERO, mix(number));
+            let draw = PickContext { key: None, random, now, excluded: NONE, standings: None };
+            known.choose(&draw)
+        })
+        .collect();
+    places.sort();
+    places.dedup();
+    let last = |place: usize| match &endpoints.endpoints[place].address {
+        Address::Ip(SocketAddr::V4(address)) => address.ip().octets()[3],
+        other => panic!("{other}"),
+    };
+    places.into_iter().flatten().map(last).collect()
+}
+
+fn holds(upstream: &Upstream, last: u8, fact: Fact) {
+    let address = format!("10.0.0.{last}:80");
+    let members = upstream.members();
+    let endpoint = members.endpoints.iter().find(|it| it.has_address(&address));
+    endpoint.unwrap().health.decide(fact, true, &"of a test");
+}
+
+/// The upstream of these endpoints `10.0.0.LAST`, each with more settings.
+fn upstream_of(endpoints: &[(u8, &str)], settings: &str) -> Arc<Upstream> {
+    let endpoint = |(last, more): &(u8, &str)| format!("{{address: '10.0.0.{last}:80'{more}}}");
+    let endpoints: Vec<_> = endpoints.iter().map(endpoint).collect();
+    let registry = Registry::default();
+    later(&registry, &format!("endpoints: [{}], balance: random{settings}", endpoints.join(", ")))
+}
+
+fn panics(upstream: &Upstream) -> bool {
+    upstream.supply(since_start(Instant::now())).panics
+}
+
+#[test]
+fn a_backup_takes_what_the_first_group_cannot_without_panic() {
+    let three = [(1, ""), (2, ""), (3, "")];
+    let with = |more: &[(u8, &'static str)]| upstream_of(&[&three, more].concat(), "");
+    for fact in [Fact::Unhealthy, Fact::Ejected] {
+        let upstream = with(&[(4, ", priority: 1")]);
+        (1..=3).for_each(|last| holds(&upstream, last, fact));
+        assert_eq!((who(&upstream), panics(&upstream)), (vec![4], false), "a backup");
+        // Half of the backups are left, which is more than 30% of a group.
+        let upstream = with(&[(4, ", priority: 1"), (5, ", priority: 1")]);
+        (1..=4).for_each(|last| holds(&upstream, last, fact));
+        assert_eq!((who(&upstream), panics(&upstream)), (vec![5], false), "half of the backups");
+        holds(&upstream, 5, fact);
+        assert_eq!((who(&upstream), panics(&upstream)), (vec![1, 2, 3], true), "nothing is left");
+    }
+}
+
+/// What a group can take is known by those of it that do not fail: in a panic as well.
+#[test]
+fn in_a_panic_the_group_that_is_left_gets_the_requests() {
+    let backup = ", priority: 1";
+    let first = (1..=2).map(|last| (last, ""));
+    let endpoints: Vec<_> = first.chain((3..=7).map(|last| (last, backup))).collect();
+    let upstream = upstream_of(&endpoints, "");
+    (1..=6).for_each(|last| holds(&upstream, last, Fact::Unhealthy));
+    assert_eq!((who(&upstream), panics(&upstream)), (vec![3, 4, 5, 6, 7], true));
+}
+
+#[test]
+fn zones_are_groups_in_a_panic_as_well() {
+    let text = "zone: here\nlisteners: [':0']\nroutes: [{upstream: u}]\nupstreams: {u: {balance: random, endpoints: [
+        {address: '10.0.0.1:80', zone: here}, {address: '10.0.0.2:80', zone: here}, {address: '10.0.0.3:80', zone: here},
+        {address: '10.0.0.4:80', zone: there}]}}";
+    let config = titan_config::Config::parse("test", text).unwrap_or_else(|bad| panic!("{bad}"));
+    let registry = Registry::default();
+    let upstream = Upstream::of(&config.upstreams[0], &config.resolver, None, (&registry, 1));
+    (1..=3).for_each(|last| holds(&upstream, last, Fact::Unhealthy));
+    assert_eq!((who(&upstream), panics(&upstream)), (vec![4], false));
+}
+
+/// Whatever else is wrong with it.
+#[test]
+fn no_panic_opens_what_somebody_has_taken_out_of_service() {
+    for held in [Fact::Draining, Fact::EjectedByHand, Fact::Unprobed] {
+        let upstream = upstream_of(&[(1, ""), (2, ""), (3, ""), (4, ", drain: true")], "");
+        holds(&upstream, 1, held);
+        (1..=4).for_each(|last| holds(&upstream, last, Fact::Unhealthy));
+        assert_eq!((who(&upstream), panics(&upstream)), (vec![2, 3], true), "{held:?}");
+        let supply = upstream.supply(since_start(Instant::now()));
+        assert_eq!((supply.usable, supply.all), (0, 2), "{held:?}");
+    }
+}
+
+#[test]
+fn what_drains_is_no_part_of_what_is_left() {
+    for (drain, by_order) in [("", true), (", drain: true", false)] {
+        let upstream = upstream_of(&[(1, drain), (2, "")], "");
+        if by_order {
+            holds(&upstream, 1, Fact::Draining);
+        }
+        assert_eq!((who(&upstream), panics(&upstream)), (vec![2], false));
+        holds(&upstream, 2, Fact::Unhealthy);
+        assert_eq!((who(&upstream), panics(&upstream)), (vec![2], true));
+    }
+}
+
+/// The breaker keeps its word: it is the other one that gets another try.
+#[test]
+fn an_open_breaker_leaves_less_than_a_closed_one() {
+    let upstream = upstream_of(&[(1, ""), (2, "")], ", circuit_breaker: {per: endpoint}");
+    holds(&upstream, 2, Fact::Ejected);
+    assert_eq!((who(&upstream), panics(&upstream)), (vec![1], false));
+    let members = upstream.members();
+    let breaking = upstream.breaking().unwrap();
+    breaking.force(
+        Some(&members.endpoints[0]),
+        crate::breaker::Forced::Open,
+        Duration::from_secs(60),
+    );
+    assert_eq!((who(&upstream), panics(&upstream)), (vec![2], true));
+}
+
+/// Whoever counts requests may see it at once.
+#[test]
+fn what_is_new_beside_others_takes_a_part_from_the_first_request_on() {
+    let registry = Registry::default();
+    let rises = |upstream: &Upstream| -> Vec<bool> {
+        let (now, slow_start) = (since_start(Instant::now()), Duration::from_secs(3600));
+        let is_rising = |it: &Arc<Endpoint>| it.health.is_rising(now, slow_start);
+        upstream.members().endpoints.iter().map(is_rising).collect()
+    };
+    let names = later(&registry, "endpoints: ['a.test:80', 'b.test:80']");
+    names.take_effect();
+    names.set_places(vec![place("a", 1), place("b", 2)]);
+    assert_eq!(rises(&names), [false, false], "there are no others");
+    names.set_places(vec![place("a", 1), place("b", 2), place("b", 3)]);
+    assert_eq!(rises(&names), [false, false, true]);
+    let names = later(&registry, "endpoints: ['a.test:80', '10.0.0.4:80']");
+    names.take_effect();
+    assert_eq!(rises(&names), [false, true]);
+}
+
+#[test]
+fn what_takes_no_requests_is_no_other_to_try() {
+    let upstream = upstream_of(&[(1, ""), (2, ""), (3, ", drain: true")], "");
+    let has_other = |tried: &[usize]| KnownUpstream::of(&upstream).has_other(tried);
+    assert!(has_other(&[0]) && !has_other(&[0, 1]));
+    holds(&upstream, 2, Fact::Ejected);
+    assert!(!has_other(&[0]) && has_other(&[1]));
 }

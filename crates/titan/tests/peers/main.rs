@@ -34,6 +34,7 @@ mod jwt;
 mod lighttpd;
 mod load;
 mod nginx;
+mod overload;
 mod shockwave;
 mod soak;
 mod stop;

@@ -14,16 +14,21 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 /// The echo service of Shockwave.
-struct Echo {
+pub(crate) struct Echo {
     _program: Program,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Echo {
     fn start() -> Echo {
+        Echo::with(&[])
+    }
+
+    /// One with these flags.
+    pub(crate) fn with(flags: &[&str]) -> Echo {
         let (address, folder) = (own_address(), Folder::new());
         let mut command = Command::new(echo());
-        command.arg("-listen").arg(address.to_string()).stdout(Stdio::null());
+        command.arg("-listen").arg(address.to_string()).args(flags).stdout(Stdio::null());
         let program = Program::start(&mut command, &folder).listens_on(address);
         Echo { _program: program, address }
     }

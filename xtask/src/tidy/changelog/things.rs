@@ -1,6 +1,8 @@
 //! What users have names for, and where in the tree each of them is declared.
 
-use crate::tidy::documented::{self, CODES, CONFIGURATION, METRICS, POLICIES, codes, metrics};
+use crate::tidy::documented::{
+    self, CODES, CONFIGURATION, METRICS, MORE_METRICS, POLICIES, codes, metrics,
+};
 use crate::tree::{File, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -24,9 +26,10 @@ type Find = fn(&str) -> Vec<(usize, Thing)>;
 /// All of them.
 pub(super) fn things(tree: &Tree) -> Things<'_> {
     let mut things = BTreeMap::new();
-    let parts: [(&str, Find); 6] = [
+    let parts: [(&str, Find); 7] = [
         (CONFIGURATION, fields),
         (METRICS, |text| plain(text, metrics)),
+        (MORE_METRICS, |text| plain(text, metrics)),
         (CODES, |text| plain(text, codes)),
         (POLICIES, |text| plain(text, metrics)),
         (POLICIES, |text| plain(text, codes)),

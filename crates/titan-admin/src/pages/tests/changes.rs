@@ -216,3 +216,85 @@ async fn a_call_for_another_gateway_is_refused() {
     });
     assert_ne!(served.head.status, Status::CONFLICT);
 }
+
+#[test]
+fn an_endpoint_is_drained_for_a_time_by_somebody() {
+    let desk = Desk::new();
+    let states = || {
+        let (status, shown) = desk.asks(Method::GET, "/upstreams");
+        let shown: Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!((status, &shown["upstreams"][0]["name"]), (200, &json!("api")));
+        shown["upstreams"][0]["endpoints"][0].clone()
+    };
+    assert_eq!((&states()["state"], &states()["since"]), (&json!("healthy"), &json!(null)));
+    let fields = &[("Content-Type", "application/json")];
+    let orders = |body: &str| {
+        let ask =
+            Ask { method: Method::POST, target: "/upstreams/api", fields, body, ..Ask::default() };
+        desk.status(&ask)
+    };
+    assert_eq!(orders(r#"{"action":"drain","endpoint":"127.0.0.1:1","for":"10m"}"#), 204);
+    let line = desk.lines().join("\n");
+    assert!(
+        line.contains("POST /upstreams/api") && line.contains("drain 127.0.0.1:1 for 600s"),
+        "{line}"
+    );
+    let end = std::time::Instant::now() + Duration::from_secs(10);
+    while states()["state"] != "draining" {
+        assert!(std::time::Instant::now() < end, "{}", states());
+        std::thread::yield_now();
+    }
+    assert_eq!(states()["why"], "an operator drains it for 600s");
+    assert_eq!(orders(r#"{"action":"eject","endpoint":"127.0.0.1:1","for":"10m"}"#), 204);
+    while states()["state"] != "ejected" {
+        assert!(std::time::Instant::now() < end, "{}", states());
+        std::thread::yield_now();
+    }
+    let shown = states();
+    let reasons = shown["reasons"].as_array().unwrap().iter().map(|it| (&it["state"], &it["why"]));
+    let wanted = [
+        (&json!("ejected"), &json!("an operator has ejected it")),
+        (&json!("draining"), &json!("an operator drains it for 600s")),
+    ];
+    assert_eq!(reasons.collect::<Vec<_>>(), wanted);
+    assert_eq!((&shown["why"], &shown["since"]), (wanted[0].1, &shown["reasons"][0]["since"]));
+    for (body, status) in [
+        (r#"{"action":"drain","endpoint":"127.0.0.1:1","for":"25h"}"#, 400),
+        (r#"{"action":"drain","endpoint":"127.0.0.1:1","for":"10"}"#, 400),
+        (r#"{"action":"restore","endpoint":"127.0.0.1:1","for":"10s"}"#, 400),
+        (r#"{"action":"stop","endpoint":"127.0.0.1:1"}"#, 400),
+        (r#"{"action":"drain"}"#, 400),
+        (r#"{"action":"drain","endpoint":"127.0.0.1:1","x":1}"#, 400),
+        (r#"{"action":"drain","endpoint":"127.0.0.1:2"}"#, 404),
+        (r#"{"action":"open_breaker","endpoint":"127.0.0.1:1"}"#, 404),
+        (r#"{"action":"release_breaker","for":"1m"}"#, 400),
+    ] {
+        assert_eq!(orders(body), status, "{body}");
+    }
+}
+
+#[test]
+fn a_breaker_is_opened_by_hand_and_released() {
+    let desk = Desk::new();
+    let breaker = || {
+        let (_, shown) = desk.asks(Method::GET, "/upstreams");
+        let shown: Value = serde_json::from_str(&shown).unwrap();
+        shown["upstreams"][0]["breaker"].clone()
+    };
+    let fields = &[("Content-Type", "application/json")];
+    let orders = |body: &str| {
+        let ask =
+            Ask { method: Method::POST, target: "/upstreams/api", fields, body, ..Ask::default() };
+        desk.status(&ask)
+    };
+    assert_eq!((&breaker()["state"], &breaker()["by_operator"]), (&json!("closed"), &json!(false)));
+    assert_eq!(orders(r#"{"action":"open_breaker","for":"10m"}"#), 204);
+    let shown = breaker();
+    assert_eq!((&shown["state"], &shown["by_operator"]), (&json!("open"), &json!(true)));
+    assert!(shown["ends_in_seconds"].as_f64().is_some_and(|left| left > 500.0), "{shown}");
+    assert!(desk.lines()[0].ends_with("open the breaker of the upstream for 600s"));
+    assert_eq!(orders(r#"{"action":"close_breaker"}"#), 204);
+    assert_eq!(breaker()["state"], "closed");
+    assert_eq!(orders(r#"{"action":"release_breaker"}"#), 204);
+    assert_eq!(breaker()["by_operator"], false);
+}

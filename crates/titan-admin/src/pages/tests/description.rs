@@ -5,6 +5,7 @@ use crate::orders::{History, InForce, NotUpgraded, Planned, UpgradeOrder, Upgrad
 use std::collections::BTreeSet;
 use titan_config::{AdminRights, Masked};
 use titan_http::ResponseHead;
+use titan_proxy::{ComparisonStatus, MirrorStatus, ResponseDifference, Sample, ShownValue};
 
 fn api() -> Value {
     serde_json::from_str(DESCRIPTION).unwrap()
@@ -202,15 +203,93 @@ fn found() -> Findings {
 /// A request that its call responds to.
 fn good(call: Call) -> Ask<'static> {
     let entry = calls::CALLS.iter().find(|entry| entry.call == call).unwrap();
-    let target = if call == Call::Restore { "/jwt/revocations/1" } else { entry.path };
+    let target = match call {
+        Call::Restore => "/jwt/revocations/1",
+        Call::OrderUpstream => "/upstreams/api",
+        _ => entry.path,
+    };
     let (fields, body): (&[(&str, &str)], &str) = match call {
         Call::PutConfig | Call::Plan => (&[("Content-Type", "application/yaml")], "a: 1"),
+        Call::OrderUpstream => (
+            &[("Content-Type", "application/json")],
+            "{\"action\":\"drain\",\"endpoint\":\"127.0.0.1:1\"}",
+        ),
         Call::Revoke => {
             (&[("Content-Type", "application/json")], "{\"jti\":\"a\",\"exp\":9999999999}")
         }
         _ => (&[], ""),
     };
     Ask { method: entry.method, target, fields, body, ..Ask::default() }
+}
+
+/// A mirror that has come to everything that there is.
+fn mirror() -> MirrorStatus {
+    let value = |value: Option<&str>| {
+        Some(ShownValue { kind: "string", bytes: 3, value: value.map(str::to_owned) })
+    };
+    let difference = |part, original, mirror| ResponseDifference {
+        part,
+        place: "/a".to_owned(),
+        original,
+        mirror,
+    };
+    let sample = Sample {
+        at: SystemTime::UNIX_EPOCH,
+        method: "GET".to_owned(),
+        path: "/x".to_owned(),
+        request_id: Some("id".to_owned()),
+        differences: vec![
+            difference("body", value(Some("\"a\"")), value(None)),
+            difference("header", None, value(None)),
+        ],
+        more: 2,
+    };
+    let comparison = ComparisonStatus {
+        equal: 3,
+        different: 1,
+        differing: vec![("status", 0), ("header", 1), ("body", 1)],
+        not_compared: vec![("busy", 4)],
+        places: vec![("body", "/*/a".to_owned(), 1)],
+        samples: vec![Arc::new(Sample { request_id: None, ..sample.clone() }), Arc::new(sample)],
+    };
+    MirrorStatus {
+        route: "r".to_owned(),
+        upstream: "shadow".to_owned(),
+        running: 1,
+        sent: 10,
+        failed: 2,
+        dropped: vec![("too-many", 5)],
+        comparison: Some(comparison),
+    }
+}
+
+#[test]
+fn differences_are_shown_the_newest_first() {
+    let text = mirrors::list(&[mirror()]).body;
+    let shown: Value = serde_json::from_slice(&text).unwrap();
+    let shown = &shown["mirrors"][0];
+    let copies = json!({
+        "sent": 10, "failed": 2, "running": 1, "dropped": [{ "reason": "too-many", "count": 5 }]
+    });
+    assert_eq!(
+        (&shown["route"], &shown["upstream"], &shown["copies"]),
+        (&json!("r"), &json!("shadow"), &copies)
+    );
+    let comparison = &shown["comparison"];
+    assert_eq!(comparison["places"], json!([{ "part": "body", "place": "/*/a", "count": 1 }]));
+    assert_eq!(comparison["samples"][0]["request_id"], "id");
+    let differences = json!([
+        {
+            "part": "body", "place": "/a",
+            "original": { "type": "string", "bytes": 3, "value": "\"a\"" },
+            "mirror": { "type": "string", "bytes": 3, "value": null }
+        },
+        {
+            "part": "header", "place": "/a", "original": null,
+            "mirror": { "type": "string", "bytes": 3, "value": null }
+        }
+    ]);
+    assert_eq!(comparison["samples"][1]["differences"], differences);
 }
 
 #[tokio::test]
@@ -236,7 +315,7 @@ async fn every_response_is_described_and_every_described_one_is_served() {
             served.note(&api, call, &desk.responds(&ask).await);
         }
         ask = Ask { body: &large, ..good(call) };
-        if matches!(call, Call::PutConfig | Call::Plan | Call::Revoke) {
+        if matches!(call, Call::PutConfig | Call::Plan | Call::Revoke | Call::OrderUpstream) {
             served.note(&api, call, &desk.responds(&ask).await);
         }
         // What the program makes of it.
@@ -311,6 +390,15 @@ async fn every_response_is_described_and_every_described_one_is_served() {
     for call in [Call::Index, Call::Health, Call::Readiness, Call::Metrics, Call::Description] {
         served.note(&api, call, &desk.responds(&good(call)).await);
     }
+    let elsewhere = "{\"action\":\"eject\",\"endpoint\":\"127.0.0.1:2\"}";
+    for body in [good(Call::OrderUpstream).body, elsewhere, "{"] {
+        let ask = Ask { body, ..good(Call::OrderUpstream) };
+        served.note(&api, Call::OrderUpstream, &desk.responds(&ask).await);
+    }
+    let mirrors = desk.responds(&good(Call::ListMirrors)).await;
+    served.note(&api, Call::ListMirrors, &mirrors);
+    served.note(&api, Call::ListMirrors, &mirrors::list(&[mirror()]));
+    served.note(&api, Call::ListUpstreams, &desk.responds(&good(Call::ListUpstreams)).await);
     let revocations = [
         (Call::ListRevocations, "/jwt/revocations?limit=x", ""),
         (Call::Revoke, "", "{"),

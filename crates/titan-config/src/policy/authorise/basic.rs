@@ -2,8 +2,8 @@
 
 use super::password::{MAX_USER, MAX_USERS, PasswordHash, User, parse_user};
 use crate::diagnostic::Diagnostic;
+use crate::header::identity_header;
 use crate::node::Node;
-use crate::policy::header::identity_header;
 use crate::policy::jwt::realm;
 use crate::problem::Problem;
 use crate::read::{Read, Reading, default, optional};

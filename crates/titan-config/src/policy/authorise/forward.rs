@@ -1,20 +1,19 @@
 //! Forward authentication: a service of the operator decides about requests.
 
-use crate::bounds::{MAX_CLAIMS, MAX_PATH};
+use crate::bounds::MAX_CLAIMS;
 use crate::diagnostic::Diagnostic;
+use crate::header::{distinct_names, request_header, response_header};
 use crate::node::Node;
-use crate::policy::header::{request_header, response_header};
-use crate::problem::Problem;
 use crate::quantity::ByteSize;
 use crate::read::{Read, Reading, default, optional, required};
-use crate::readers::{duration, one_or_list, size, text, whole, words, words_or};
+use crate::readers::{duration, one_or_list, size, whole, words, words_or};
 use crate::section::{section, section_of};
-use crate::shape::TextShape;
+use crate::target::target;
 use crate::token::HeaderName;
-use crate::upstream::{UpstreamId, upstream_name};
+use crate::upstream_id::{UpstreamId, upstream_name};
 use std::fmt;
 use std::time::Duration;
-use titan_http::{FieldName, Method, is_target_byte};
+use titan_http::{FieldName, Method};
 
 section! {
     "forward_auth", "external authorisation", Any;
@@ -27,19 +26,19 @@ section! {
         /// The upstream of the service, with its connections, TLS and balancing.
         pub upstream: UpstreamId = required(upstream_name()),
         /// The path of the request to it, and a query if there is one.
-        pub path: String = default("/", text(TARGET, parse_target)),
+        pub path: String = default("/", target()),
         /// The method of the request to it.
         pub method: Method = default("GET", words(&METHODS)),
         /// The fields of the request that the service sees.
         pub request_headers: Vec<HeaderName> =
-            default("[Authorization, Cookie]", names(request_header())),
+            default("[Authorization, Cookie]", distinct_names(request_header())),
         /// The fields of a 2xx response that the upstream sees. What clients send in them is removed: `Authorization`
         /// and `Cookie` where this policy applies, others on all routes.
-        pub upstream_headers: Vec<HeaderName> = default("[]", names(request_header())),
+        pub upstream_headers: Vec<HeaderName> = default("[]", distinct_names(request_header())),
         /// The fields of any other response that the client sees, besides those that describe its body.
         pub response_headers: Vec<HeaderName> = default(
             "[WWW-Authenticate, Location, Set-Cookie, Cache-Control]",
-            names(response_header()),
+            distinct_names(response_header()),
         ),
         /// How long all of it may take, including connecting and trying another endpoint.
         pub timeout: Duration = default("5s", duration(SHORTEST..=LONGEST)),
@@ -192,19 +191,6 @@ pub(super) fn forward_auth() -> impl Read<Value = Box<ForwardAuth>> {
     section_of::<ForwardAuth>().then(check).map(Box::new)
 }
 
-/// Names of fields, each once.
-fn names(name: impl Read<Value = HeaderName>) -> impl Read<Value = Vec<HeaderName>> {
-    one_or_list(name, 0..=MAX_CLAIMS).map(|names| {
-        let mut distinct = Vec::with_capacity(names.len());
-        for name in names {
-            if !distinct.contains(&name) {
-                distinct.push(name);
-            }
-        }
-        distinct
-    })
-}
-
 const METHODS: [(&str, Method); 3] =
     [("GET", Method::GET), ("HEAD", Method::HEAD), ("POST", Method::POST)];
 const SECOND: Duration = Duration::from_secs(1);
@@ -213,20 +199,3 @@ const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(60);
 /// A body is in memory as a whole.
 const MAX_BODY: u64 = 1 << 20;
-const TARGET: TextShape = TextShape {
-    what: "a request path",
-    examples: "`/verify` or `/verify?realm=a`",
-    pattern: Some("^/"),
-    max: MAX_PATH,
-};
-
-fn parse_target(text: &str) -> Result<String, Problem> {
-    match text {
-        text if !text.starts_with('/') => Err(Problem::new("it does not start with `/`")),
-        text if !text.bytes().all(is_target_byte) => {
-            Err(Problem::new("it contains characters that a path cannot have")
-                .help("write a space as `%20`"))
-        }
-        text => Ok(text.to_owned()),
-    }
-}

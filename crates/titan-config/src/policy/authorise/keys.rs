@@ -3,8 +3,8 @@
 use crate::balance::query_name;
 use crate::bounds::MAX_API_KEYS;
 use crate::diagnostic::Diagnostic;
+use crate::header::{identity_header, request_header};
 use crate::node::Node;
-use crate::policy::header::{identity_header, request_header};
 use crate::problem::Problem;
 use crate::read::{Read, Reading, default, optional};
 use crate::readers::{Named, mapping, secret};

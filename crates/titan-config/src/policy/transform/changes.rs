@@ -3,11 +3,11 @@
 use super::value::{ValueTemplate, value};
 use crate::bounds::{MAX_HEADERS, MAX_TOKEN};
 use crate::diagnostic::Diagnostic;
-use crate::node::Node;
-use crate::policy::header::{
+use crate::header::{
     REQUEST_HEADER, RESPONSE_HEADER, parse_appended_header, parse_request_header,
     parse_response_header,
 };
+use crate::node::Node;
 use crate::problem::Problem;
 use crate::read::{Read, Reading, default};
 use crate::readers::{Named, mapping, message_mapping, one_or_list, text};

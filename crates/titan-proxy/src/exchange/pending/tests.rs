@@ -1,9 +1,10 @@
 //! Two responses that are waited for at once, for one exchange.
 
+use super::super::Record;
 use super::super::attempt::SendOptions;
 use super::super::deliver::Remainder;
-use super::super::subrequest::{Nothing, ResponseBuffer};
-use super::super::{Record, key_source};
+use super::super::forward::key_source;
+use super::super::subrequest::{OwnBody, ResponseBuffer};
 use super::*;
 use crate::listener_policy::ListenerPolicy;
 use crate::snapshot::{Action, Snapshot};
@@ -16,7 +17,6 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 use titan_config::Config;
 use titan_http::{BodyLength, Method, RequestHead, Scheme};
-use titan_io::body::Text;
 use titan_policies::buffered_response::BufferedResponse;
 use titan_policies::credentials::PolicyCredentials;
 use titan_testkit::h2::reply;
@@ -89,7 +89,7 @@ async fn race(worker: &Rc<Worker>) -> Result<Raced, Error> {
     let mut request = RequestHead { method: Method::GET, ..RequestHead::default() };
     request.set_path(b"/").unwrap();
     let mut sink = ResponseBuffer::new(100);
-    let body: &mut dyn RequestBody = &mut Nothing(Text::new(&[]));
+    let body: &mut dyn RequestBody = &mut OwnBody::new(&[]);
     let timer = worker.io.clock.timer();
     let mut exchange = Exchange {
         worker,
@@ -107,13 +107,14 @@ async fn race(worker: &Rc<Worker>) -> Result<Raced, Error> {
         record: Record::default(),
     };
     let upstream = &snapshot.upstreams[0];
-    let members = worker.members.get(0, upstream);
+    let members = worker.members.get(0, upstream, Instant::now());
     let mut attempts = Attempts::new(upstream, members, &key_source(exchange.request, None));
     let (mut pending, mut chosen) = (Vec::new(), Vec::new());
     for _ in 0..2 {
         let attempt = attempts.next(0, Instant::now())?;
         let running = attempt.begin();
-        let connection = exchange.acquire(how, &attempt, false).await?;
+        let options = exchange.acquire_options(how, &attempt, false);
+        let connection = worker.pools.get(attempt.endpoint(), options).await?;
         let mut sent = None;
         exchange.send_request(how, running, connection, &mut sent)?;
         pending.extend(sent);
@@ -137,7 +138,8 @@ async fn race(worker: &Rc<Worker>) -> Result<Raced, Error> {
     drop(responded);
     let running = [before, count()];
     let winner = &chosen[first];
-    let is_reused = match exchange.acquire(how, winner, false).await? {
+    let options = exchange.acquire_options(how, winner, false);
+    let is_reused = match worker.pools.get(winner.endpoint(), options).await? {
         PooledConnection::Exclusive(connection) => Some(connection.is_reused),
         PooledConnection::Shared { .. } => None,
     };

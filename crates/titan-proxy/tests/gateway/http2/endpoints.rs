@@ -2,6 +2,7 @@
 
 use super::{TO_H2, between, from_h1};
 use crate::QUIET;
+use std::iter;
 use std::time::{Duration, Instant};
 use titan_testkit::h2::{Endpoint, Frame, Head, PREFACE, block, code, reply, setting};
 use titan_testkit::upstream::{self, ok};
@@ -227,9 +228,23 @@ fn a_refused_stream_is_sent_again_with_a_body_that_was_held() {
 }
 
 #[test]
-fn a_stream_that_is_reset_is_not_sent_again() {
+fn a_stream_that_is_reset_is_sent_again_where_that_does_no_harm() {
+    let (_held, mut client, mut endpoint) = from_h1("limits: { retry_body: 1KiB }", POST);
+    let (stream, _) = endpoint.request();
+    endpoint.resets(stream, code::INTERNAL_ERROR);
+    client.response().has_problem(502, "upstream-reset");
+    client.sends(GET);
+    let (stream, _) = endpoint.request();
+    endpoint.resets(stream, code::INTERNAL_ERROR);
+    responds_next(&mut endpoint, "again");
+    client.response().has_body("again");
+}
+
+#[test]
+fn a_stream_that_is_reset_is_a_502() {
     for code in [code::CANCEL, code::INTERNAL_ERROR, code::NO_ERROR] {
-        let (_held, mut client, mut endpoint) = from_h1("", GET);
+        let (_held, mut client, mut endpoint) =
+            from_h1("routes: [{ upstream: u, retries: 0 }]", GET);
         let (stream, _) = endpoint.request();
         endpoint.resets(stream, code);
         client.response().has_problem(502, "upstream-reset");
@@ -271,22 +286,38 @@ fn what_an_endpoint_that_leaves_has_not_processed_goes_elsewhere() {
 
 #[test]
 fn a_request_outlives_several_connections_that_are_left() {
-    // As under load, when an endpoint leaves all its connections after so many requests each.
-    for (times, status) in [(3, 200), (20, 503)] {
-        let (held, mut client, stream, mut endpoint) = between("", &Head::post("/"), true);
-        for _ in 0..times {
-            endpoint.request();
+    // As under load, when an endpoint leaves each connection after so many requests.
+    let once = "routes: [{ upstream: u, retries: 0 }]";
+    let (held, mut client, first, mut endpoint) = between(once, &Head::post("/"), true);
+    let streams: Vec<_> =
+        iter::once(first).chain((1..6).map(|_| client.asks(&Head::request("POST", "/")))).collect();
+    for served in 1..=4 {
+        let theirs: Vec<_> = (served..=6).map(|_| endpoint.request().0).collect();
+        endpoint.responds(theirs[0], &reply(200), "x");
+        endpoint.sends(&Frame::go_away(theirs[0], code::NO_ERROR));
+        if served < 4 {
+            endpoint = held.upstream.accepts_h2();
+        }
+    }
+    let mut statuses: Vec<_> = streams.iter().map(|it| client.response(*it).status).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 200, 200, 200, 503, 503]);
+}
+
+#[test]
+fn what_an_endpoint_refuses_before_it_has_responded_is_sent_again_as_a_retry_only() {
+    let once = "routes: [{ upstream: u, retries: 0 }]";
+    for leaves in [false, true] {
+        let (held, mut client, stream, mut endpoint) = between(once, &Head::get("/"), true);
+        let (theirs, _) = endpoint.request();
+        if leaves {
             endpoint.sends(&Frame::go_away(0, code::NO_ERROR));
-            match held.upstream.accepts_h2_unless(|| client.looks().has_responded(stream).is_some())
-            {
-                Some(next) => endpoint = next,
-                None => break,
-            }
+        } else {
+            endpoint.resets(theirs, code::REFUSED_STREAM);
         }
-        if status == 200 {
-            responds_next(&mut endpoint, "at last");
-        }
-        client.response(stream).has_status(status);
+        client.response(stream).has_status(503);
+        held.upstream.expects_no_connection();
+        assert_eq!(endpoint.request_so_far(), None);
     }
 }
 

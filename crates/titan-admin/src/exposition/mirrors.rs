@@ -1,0 +1,74 @@
+//! Metrics of mirrors.
+
+use super::{Family, Text};
+use titan_proxy::{ComparisonStatus, MirrorStatus};
+
+/// In the order of the figures in [`Text::mirrors`].
+const OF_MIRROR: [Family; 3] = [
+    Family::counter("titan_mirror_copies_total", "Copies of requests sent."),
+    Family::counter(
+        "titan_mirror_copies_failed_total",
+        "Copies that got no complete response in time.",
+    ),
+    Family::gauge("titan_mirror_copies_running", "Copies in progress."),
+];
+
+const DROPPED: Family = Family::counter(
+    "titan_mirror_copies_dropped_total",
+    "Requests that were to be copied and were not.",
+);
+
+const COMPARISONS: Family =
+    Family::counter("titan_mirror_comparisons_total", "Responses to copies that were compared.");
+
+const DIFFERENCES: Family = Family::counter(
+    "titan_mirror_differences_total",
+    "Responses to copies that differed in that part.",
+);
+
+const NOT_COMPARED: Family = Family::counter(
+    "titan_mirror_not_compared_total",
+    "Responses to copies that were to be compared and were not.",
+);
+
+impl Text {
+    pub(super) fn mirrors(&mut self, mirrors: &[MirrorStatus]) {
+        for (figure, family) in OF_MIRROR.into_iter().enumerate() {
+            self.begin(family);
+            for MirrorStatus { route, upstream, running, sent, failed, .. } in mirrors {
+                let count = [*sent, *failed, u64::from(*running)][figure];
+                self.sample(family.name, &[("route", route), ("upstream", upstream)], count);
+            }
+        }
+        self.begin(DROPPED);
+        for MirrorStatus { route, dropped, .. } in mirrors {
+            self.by(DROPPED, route, "reason", dropped);
+        }
+        self.comparisons(mirrors);
+    }
+
+    /// Of the mirrors whose responses are compared.
+    fn comparisons(&mut self, mirrors: &[MirrorStatus]) {
+        let all = || mirrors.iter().filter_map(|it| Some((&it.route, it.comparison.as_ref()?)));
+        self.begin(COMPARISONS);
+        for (route, ComparisonStatus { equal, different, .. }) in all() {
+            let results = [("equal", *equal), ("different", *different)];
+            self.by(COMPARISONS, route, "result", &results);
+        }
+        self.begin(DIFFERENCES);
+        for (route, status) in all() {
+            self.by(DIFFERENCES, route, "part", &status.differing);
+        }
+        self.begin(NOT_COMPARED);
+        for (route, status) in all() {
+            self.by(NOT_COMPARED, route, "reason", &status.not_compared);
+        }
+    }
+
+    /// The counts of a route's mirror, each with its own value of a label.
+    fn by(&mut self, family: Family, route: &str, label: &str, counts: &[(&'static str, u64)]) {
+        for (value, count) in counts {
+            self.sample(family.name, &[("route", route), (label, value)], count);
+        }
+    }
+}

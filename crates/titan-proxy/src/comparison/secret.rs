@@ -1,0 +1,127 @@
+//! Names that tell that a value is secret. Pure; no I/O.
+
+use titan_config::is_credential;
+
+/// Whether a member of a document or a field of a message carries what proves who somebody is, or what only they know, by its name.
+/// What is no secret after all is hidden for nothing; a secret that is shown cannot be hidden again.
+pub(super) fn is_secret(name: &str) -> bool {
+    /// Enough as a word among others.
+    const WORDS: [&str; 14] = [
+        "auth", "csrf", "cvc", "cvv", "jwt", "key", "mfa", "otp", "pin", "pwd", "sid", "sig",
+        "totp", "xsrf",
+    ];
+    /// Enough anywhere.
+    const PARTS: [&str; 10] = [
+        "authentication",
+        "csrf",
+        "cvv",
+        "jwt",
+        "oauth",
+        "passcode",
+        "passphrase",
+        "session",
+        "signature",
+        "xsrf",
+    ];
+    let joined: String =
+        name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    is_credential(name)
+        || PARTS.iter().any(|part| joined.contains(part))
+        || words(name).iter().any(|word| WORDS.contains(&word.as_str()))
+}
+
+/// The words of a name in any of the usual notations, in lower case: `user-PIN`, `user_pin`, `userPin` and `PINCode` have `pin`. Digits
+/// belong to none.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let chars: Vec<char> = name.chars().collect();
+    for (index, char) in chars.iter().enumerate() {
+        let before = index.checked_sub(1).map(|before| chars[before]);
+        let after = chars.get(index + 1);
+        let is_first = char.is_ascii_uppercase()
+            && (before.is_some_and(|before| before.is_ascii_lowercase())
+                || after.is_some_and(char::is_ascii_lowercase));
+        if is_first || !char.is_ascii_alphabetic() {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| char.is_ascii_alphabetic()) {
+            word.push(char.to_ascii_lowercase());
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_secrets_are_known_in_all_notations() {
+        for name in [
+            "session",
+            "sessionID",
+            "PHPSESSIONID",
+            "sid",
+            "connect.sid",
+            "jwt",
+            "userJWT",
+            "idJwt2",
+            "otp",
+            "otp_code",
+            "PIN",
+            "userPin",
+            "PINCode",
+            "card-pin",
+            "cvv",
+            "CVV2",
+            "cvc",
+            "csrf",
+            "csrfmiddleware",
+            "X-XSRF",
+            "signature",
+            "X-Hub-Signature-256",
+            "sig",
+            "auth",
+            "X-Auth",
+            "authData",
+            "Authorization",
+            "oauth",
+            "apiKey",
+            "privateKey",
+            "publicKey",
+            "key",
+            "password",
+            "access_token",
+            "passphrase",
+            "pwd",
+        ] {
+            assert!(is_secret(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn other_names_are_not_taken_for_them() {
+        for name in [
+            "author",
+            "authors",
+            "pinned",
+            "shipping",
+            "opinion",
+            "side",
+            "inside",
+            "residence",
+            "design",
+            "assigned",
+            "significant",
+            "keyboard",
+            "monkey",
+            "price",
+            "id",
+            "Content-Type",
+            "ETag",
+            "",
+        ] {
+            assert!(!is_secret(name), "{name}");
+        }
+    }
+}

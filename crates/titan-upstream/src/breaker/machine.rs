@@ -1,0 +1,599 @@
+//! The states of a breaker. Pure: time is an argument, and what a change means to others is returned.
+//!
+//! ```text
+//!            too many requests fail, or are slow
+//!   Closed ---------------------------------------> Open <--- forced open
+//!     ^  ^                                        |  ^
+//!     |  |                   its time has passed, |  | one of them fails
+//!     |  | enough requests   the next request     v  |
+//!     |  +-------------------------------------- HalfOpen <--- its time has passed
+//!     |
+//!     +--- its time has passed --- forced closed
+//! ```
+//!
+//! The whole state is one word, changed by compare-exchange: a change happens once, whoever else wants it at that moment, and
+//! whoever has made it knows that. Each change begins a new generation. A request belongs to the one that let it pass; how it
+//! fares says nothing about later ones, and a half-open breaker has as many places as requests of its generation are out.
+
+use super::sync::{AtomicU64, Ordering};
+use super::window::{Counts, GENERATION_BITS, Generation, Row, Window, mask};
+use std::num::{NonZeroU16, NonZeroU32};
+use std::time::Duration;
+
+/// Decides which requests pass, from how those before have fared.
+#[derive(Default)]
+pub(super) struct Machine {
+    /// What each request reads, apart from what each writes.
+    word: Apart<AtomicU64>,
+    row: Row,
+    window: Window,
+}
+
+/// Alone in its lines of the cache.
+#[derive(Default)]
+#[repr(align(128))]
+struct Apart<T>(T);
+
+/// When a breaker opens and closes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thresholds {
+    /// So many failures in a row open it.
+    pub consecutive_failures: Option<NonZeroU32>,
+    /// This share of failures opens it, in hundredths of a percent.
+    pub failure_share: Option<u32>,
+    /// This share of slow requests opens it, in hundredths of a percent.
+    pub slow_share: Option<u32>,
+    /// From how long on a request is slow.
+    pub slow_after: Duration,
+    /// The time over which shares are taken.
+    pub window: Duration,
+    /// The requests in that time without which there is no share.
+    pub min_requests: NonZeroU32,
+    /// How long it is open the first time.
+    pub open_time: Duration,
+    /// How long at most; after so long closed, the next time is a first one again.
+    pub max_open_time: Duration,
+    /// How many requests a half-open one has out at a time.
+    pub half_open_requests: NonZeroU16,
+    /// How many of them have to succeed for it to close.
+    pub close_after: NonZeroU16,
+}
+
+/// That a request may pass, and whom it is to tell how it fares.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    generation: Generation,
+    is_trial: bool,
+}
+
+impl Ticket {
+    /// Whether it is to show if things are better.
+    pub fn is_trial(self) -> bool {
+        self.is_trial
+    }
+}
+
+/// A request that does not pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rejected {
+    /// After how long another may; zero where that depends on how requests fare that are out.
+    pub retry_after: Duration,
+}
+
+/// How a request has fared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Well.
+    Success {
+        /// What its response has taken to begin.
+        took: Duration,
+    },
+    /// Badly.
+    Failure {
+        /// What that has taken.
+        took: Duration,
+    },
+    /// In a way that says nothing about the upstream.
+    Neutral,
+}
+
+/// A state, without its figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Every request passes.
+    Closed,
+    /// None does.
+    Open,
+    /// A few do.
+    HalfOpen,
+}
+
+/// A change of the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transition {
+    /// The state before.
+    pub from: State,
+    /// The state now.
+    pub to: State,
+    /// How long that is so, where that is known.
+    pub lasts: Option<Duration>,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// Why the state has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// So many requests in a row have failed.
+    ConsecutiveFailures(u32),
+    /// Too many of these have failed.
+    FailureShare(Counts),
+    /// Too many of these were slow.
+    SlowShare(Counts),
+    /// A request that was to show whether things are better has failed.
+    TrialFailed,
+    /// It has taken so long.
+    TrialSlow(Duration),
+    /// So many of them have succeeded.
+    TrialsSucceeded(u16),
+    /// Its time has passed.
+    TimePassed,
+    /// An operator wants it.
+    Forced,
+    /// An operator wants it no more.
+    Released,
+}
+
+/// How a breaker is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BreakerStatus {
+    /// The state.
+    pub state: State,
+    /// Whether that is an operator's wish.
+    pub is_forced: bool,
+    /// Until when it is open, or forced.
+    pub until: Option<Duration>,
+    /// What was counted in its window.
+    pub counts: Counts,
+    /// How many requests in a row have failed.
+    pub failures_in_a_row: u32,
+    /// Of a half-open one, how many requests are out.
+    pub trials: u32,
+    /// Of a half-open one, how many requests have succeeded.
+    pub successes: u32,
+    /// How often it has opened without being closed for long.
+    pub times_opened: u32,
+}
+
+/// What the word says.
+#[derive(Clone, Copy)]
+struct Standing {
+    state: StateData,
+    generation: Generation,
+    /// How often it has opened without being closed for long.
+    opened: u32,
+}
+
+/// Times are in [`TICK`]s.
+#[derive(Clone, Copy)]
+enum StateData {
+    Closed { since: u64 },
+    Open { until: u64 },
+    HalfOpen { out: u64, successes: u64 },
+    ForcedOpen { until: u64 },
+    ForcedClosed { until: u64 },
+}
+
+/// What times in the word are counted in: 36 bits of that are 21 years.
+const TICK: Duration = Duration::from_millis(10);
+
+const DATA_BITS: u32 = 36;
+const HALF_BITS: u32 = DATA_BITS / 2;
+const OPENED_BITS: u32 = 5;
+
+impl Machine {
+    /// Whether a request may pass. The first one after its time makes an open breaker half-open.
+    pub(super) fn try_pass(
+        &self,
+        thresholds: &Thresholds,
+        now: Duration,
+    ) -> Result<(Ticket, Option<Transition>), Rejected> {
+        let most = u64::from(thresholds.half_open_requests.get());
+        loop {
+            let (word, standing) = self.read();
+            let Standing { state, generation, opened: _ } = standing;
+            match state {
+                StateData::ForcedClosed { until } if is_past(until, now) => {
+                    let closed = StateData::Closed { since: ticks(now) };
+                    let next = standing.becomes(closed);
+                    if self.change(word, next) {
+                        let transition = standing.change(next, Cause::TimePassed);
+                        return Ok((next.ticket(), Some(transition)));
+                    }
+                }
+                StateData::Closed { .. } | StateData::ForcedClosed { .. } => {
+                    return Ok((Ticket { generation, is_trial: false }, None));
+                }
+                StateData::Open { until } | StateData::ForcedOpen { until }
+                    if is_past(until, now) =>
+                {
+                    let next = standing.becomes(StateData::HalfOpen { out: 1, successes: 0 });
+                    if self.change(word, next) {
+                        let transition = standing.change(next, Cause::TimePassed);
+                        return Ok((next.ticket(), Some(transition)));
+                    }
+                }
+                StateData::Open { until } | StateData::ForcedOpen { until } => {
+                    return Err(Rejected { retry_after: time(until).saturating_sub(now) });
+                }
+                StateData::HalfOpen { out, successes } if out < most => {
+                    let state = StateData::HalfOpen { out: out + 1, successes };
+                    if self.change(word, Standing { state, ..standing }) {
+                        return Ok((Ticket { generation, is_trial: true }, None));
+                    }
+                }
+                StateData::HalfOpen { .. } => return Err(Rejected { retry_after: Duration::ZERO }),
+            }
+        }
+    }
+
+    /// Whether a request would pass; nothing changes.
+    pub(super) fn check(&self, thresholds: &Thresholds, now: Duration) -> Result<(), Rejected> {
+        let most = u64::from(thresholds.half_open_requests.get());
+        match self.read().1.state {
+            StateData::Open { until } | StateData::ForcedOpen { until } if !is_past(until, now) => {
+                Err(Rejected { retry_after: time(until).saturating_sub(now) })
+            }
+            StateData::HalfOpen { out, .. } if out >= most => {
+                Err(Rejected { retry_after: Duration::ZERO })
+            }
+            StateData::Closed { .. }
+            | StateData::Open { .. }
+            | StateData::HalfOpen { .. }
+            | StateData::ForcedOpen { .. }
+            | StateData::ForcedClosed { .. } => Ok(()),
+        }
+    }
+
+    /// Notes how a request has fared that passed.
+    pub(super) fn finish(
+        &self,
+        thresholds: &Thresholds,
+        ticket: Ticket,
+        outcome: Outcome,
+        now: Duration,
+    ) -> Option<Transition> {
+        match ticket.is_trial {
+            true => self.finish_trial(thresholds, ticket, outcome, now),
+            false => self.count(thresholds, ticket, outcome, now),
+        }
+    }
+
+    /// Gives the place of a request back of which nobody will know how it fares.
+    pub(super) fn give_back(&self, ticket: Ticket) {
+        let without = |word| {
+            let standing = Standing::of(word);
+            let StateData::HalfOpen { out, successes } = standing.state else { return None };
+            let is_own = standing.generation == ticket.generation;
+            is_own.then(|| standing.with_trials(out.saturating_sub(1), successes).word())
+        };
+        if ticket.is_trial {
+            // Fails where the place is one no more.
+            let _ = self.word.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, without);
+        }
+    }
+
+    /// Notes how a request of a half-open breaker has fared. Its place is given back, or is one no more.
+    fn finish_trial(
+        &self,
+        thresholds: &Thresholds,
+        ticket: Ticket,
+        outcome: Outcome,
+        now: Duration,
+    ) -> Option<Transition> {
+        loop {
+            let (word, standing) = self.read();
+            let StateData::HalfOpen { out, successes } = standing.state else { return None };
+            if standing.generation != ticket.generation {
+                return None;
+            }
+            let out = out.saturating_sub(1);
+            let enough = thresholds.close_after.get();
+            let cause = match (outcome, thresholds.slow(outcome)) {
+                (Outcome::Failure { .. }, _) => Some(Cause::TrialFailed),
+                (_, Some(took)) => Some(Cause::TrialSlow(took)),
+                (Outcome::Success { .. }, None) if successes + 1 >= enough.into() => {
+                    Some(Cause::TrialsSucceeded(enough))
+                }
+                (Outcome::Success { .. } | Outcome::Neutral, None) => None,
+            };
+            let next = match cause {
+                None => {
+                    standing.with_trials(out, successes + u64::from(outcome != Outcome::Neutral))
+                }
+                Some(Cause::TrialsSucceeded(_)) => {
+                    standing.becomes(StateData::Closed { since: ticks(now) })
+                }
+                Some(_) => standing.opens(thresholds, now),
+            };
+            if self.change(word, next) {
+                return cause.map(|cause| thresholds.timed(standing.change(next, cause), next));
+            }
+        }
+    }
+
+    /// Counts a request of a closed breaker. It opens by one that has failed, or was slow.
+    fn count(
+        &self,
+        thresholds: &Thresholds,
+        ticket: Ticket,
+        outcome: Outcome,
+        now: Duration,
+    ) -> Option<Transition> {
+        let (word, standing) = self.read();
+        let is_closed = matches!(standing.state, StateData::Closed { .. });
+        if !is_closed || standing.generation != ticket.generation || outcome == Outcome::Neutral {
+            return None;
+        }
+        let failed = matches!(outcome, Outcome::Failure { .. });
+        let slow = thresholds.slow(outcome).is_some();
+        let in_a_row = match failed {
+            true => self.row.add(ticket.generation),
+            false => {
+                self.row.end(ticket.generation);
+                0
+            }
+        };
+        if thresholds.has_shares() {
+            let time = (now, thresholds.window);
+            self.window.count(ticket.generation, time, (failed, slow));
+        }
+        if !failed && !slow {
+            return None;
+        }
+        let sum = || self.window.sum(ticket.generation, now, thresholds.window);
+        let cause = thresholds.cause(failed.then_some(in_a_row), slow, sum)?;
+        let next = standing.opens(thresholds, now);
+        // Of one generation, the word of a closed breaker stays as it is: another one has opened it.
+        self.change(word, next).then(|| thresholds.timed(standing.change(next, cause), next))
+    }
+
+    /// Holds it open or closed until that time, whatever happens.
+    pub(super) fn force(&self, is_open: bool, now: Duration, until: Duration) -> Transition {
+        let lasts = Some(until.saturating_sub(now));
+        let until = ticks(until);
+        let state = match is_open {
+            true => StateData::ForcedOpen { until },
+            false => StateData::ForcedClosed { until },
+        };
+        loop {
+            let (word, standing) = self.read();
+            let next = standing.becomes(state);
+            if self.change(word, next) {
+                return Transition { lasts, ..standing.change(next, Cause::Forced) };
+            }
+        }
+    }
+
+    /// Takes that back: it goes on as if the time had passed.
+    pub(super) fn release(&self, now: Duration) -> Option<Transition> {
+        loop {
+            let (word, standing) = self.read();
+            let state = match standing.state {
+                StateData::ForcedOpen { .. } => StateData::HalfOpen { out: 0, successes: 0 },
+                StateData::ForcedClosed { .. } => StateData::Closed { since: ticks(now) },
+                StateData::Closed { .. } | StateData::Open { .. } | StateData::HalfOpen { .. } => {
+                    return None;
+                }
+            };
+            let next = standing.becomes(state);
+            if self.change(word, next) {
+                return Some(standing.change(next, Cause::Released));
+            }
+        }
+    }
+
+    /// How it is doing.
+    pub(super) fn status(&self, thresholds: &Thresholds, now: Duration) -> BreakerStatus {
+        let (_, standing) = self.read();
+        let (trials, successes) = match standing.state {
+            StateData::HalfOpen { out, successes } => (out, successes),
+            _ => (0, 0),
+        };
+        let whole = |number| u32::try_from(number).unwrap_or(u32::MAX);
+        BreakerStatus {
+            state: standing.state.state(),
+            is_forced: standing.state.is_forced(),
+            until: standing.state.until().map(time),
+            counts: self.window.sum(standing.generation, now, thresholds.window),
+            failures_in_a_row: self.row.get(standing.generation),
+            trials: whole(trials),
+            successes: whole(successes),
+            times_opened: standing.opened,
+        }
+    }
+
+    /// Until when no request passes; `None` where some do.
+    pub(super) fn open_until(&self) -> Option<Duration> {
+        match self.read().1.state {
+            StateData::Open { until } | StateData::ForcedOpen { until } => Some(time(until)),
+            StateData::Closed { .. }
+            | StateData::HalfOpen { .. }
+            | StateData::ForcedClosed { .. } => None,
+        }
+    }
+
+    /// The state.
+    pub(super) fn state(&self) -> State {
+        self.read().1.state.state()
+    }
+
+    fn read(&self) -> (u64, Standing) {
+        let word = self.word.0.load(Ordering::Acquire);
+        (word, Standing::of(word))
+    }
+
+    /// Whether the word was still that one, and is `next` now.
+    fn change(&self, word: u64, next: Standing) -> bool {
+        let changed =
+            self.word.0.compare_exchange(word, next.word(), Ordering::AcqRel, Ordering::Acquire);
+        changed.is_ok()
+    }
+}
+
+impl Thresholds {
+    /// What a request has taken that was too slow.
+    fn slow(&self, outcome: Outcome) -> Option<Duration> {
+        let (Outcome::Success { took } | Outcome::Failure { took }) = outcome else { return None };
+        (self.slow_share.is_some() && took > self.slow_after).then_some(took)
+    }
+
+    fn has_shares(&self) -> bool {
+        self.failure_share.is_some() || self.slow_share.is_some()
+    }
+
+    /// Why it opens with a request that has failed, as so many in a row, or was slow.
+    fn cause(
+        &self,
+        failed: Option<u32>,
+        slow: bool,
+        sum: impl FnOnce() -> Counts,
+    ) -> Option<Cause> {
+        let limit = self.consecutive_failures.map(NonZeroU32::get);
+        if let Some(count) = failed.filter(|count| limit.is_some_and(|limit| *count >= limit)) {
+            return Some(Cause::ConsecutiveFailures(count));
+        }
+        if !self.has_shares() {
+            return None;
+        }
+        let counts = sum();
+        let reaches = |part: u64, share: u32| {
+            u128::from(part) * 10_000 >= u128::from(share) * u128::from(counts.requests)
+        };
+        if counts.requests < u64::from(self.min_requests.get()) {
+            return None;
+        }
+        let fails = self.failure_share.filter(|_| failed.is_some());
+        if fails.is_some_and(|share| reaches(counts.failures, share)) {
+            return Some(Cause::FailureShare(counts));
+        }
+        let slows = self.slow_share.filter(|_| slow);
+        slows.filter(|share| reaches(counts.slow, *share)).map(|_| Cause::SlowShare(counts))
+    }
+
+    /// Says how long it is open, if it has opened.
+    fn timed(&self, transition: Transition, next: Standing) -> Transition {
+        let opens = transition.to == State::Open;
+        Transition { lasts: opens.then(|| self.open_for(next.opened)), ..transition }
+    }
+
+    /// How long it is open for the time of that number: twice as long each time.
+    fn open_for(&self, times: u32) -> Duration {
+        let factor = 1_u32.checked_shl(times.saturating_sub(1)).unwrap_or(u32::MAX);
+        self.open_time.saturating_mul(factor).min(self.max_open_time)
+    }
+}
+
+impl Standing {
+    fn of(word: u64) -> Standing {
+        let data = word & mask(DATA_BITS);
+        let state = match word >> (DATA_BITS + GENERATION_BITS + OPENED_BITS) {
+            0 => StateData::Closed { since: data },
+            1 => StateData::Open { until: data },
+            2 => StateData::HalfOpen { out: data >> HALF_BITS, successes: data & mask(HALF_BITS) },
+            3 => StateData::ForcedOpen { until: data },
+            _ => StateData::ForcedClosed { until: data },
+        };
+        let opened = word >> (DATA_BITS + GENERATION_BITS) & mask(OPENED_BITS);
+        Standing {
+            state,
+            generation: Generation::of(word >> DATA_BITS),
+            opened: u32::try_from(opened).unwrap_or_default(),
+        }
+    }
+
+    fn word(self) -> u64 {
+        let (tag, data) = match self.state {
+            StateData::Closed { since } => (0, since),
+            StateData::Open { until } => (1, until),
+            StateData::HalfOpen { out, successes } => (2, out << HALF_BITS | successes),
+            StateData::ForcedOpen { until } => (3, until),
+            StateData::ForcedClosed { until } => (4, until),
+        };
+        let tag = tag << OPENED_BITS | u64::from(self.opened);
+        (tag << GENERATION_BITS | self.generation.number()) << DATA_BITS | data
+    }
+
+    /// The same breaker in another state, and so in another generation.
+    fn becomes(self, state: StateData) -> Standing {
+        Standing { state, generation: self.generation.next(), opened: self.opened }
+    }
+
+    fn with_trials(self, out: u64, successes: u64) -> Standing {
+        Standing { state: StateData::HalfOpen { out, successes }, ..self }
+    }
+
+    /// It opens: for longer than the last time, unless that is long ago.
+    fn opens(self, thresholds: &Thresholds, now: Duration) -> Standing {
+        let is_first = match self.state {
+            StateData::Closed { since } => {
+                now >= time(since).saturating_add(thresholds.max_open_time)
+            }
+            _ => false,
+        };
+        let before = if is_first { 0 } else { self.opened };
+        let opened = (before + 1).min(u32::try_from(mask(OPENED_BITS)).unwrap_or(u32::MAX));
+        let until = ticks(now.saturating_add(thresholds.open_for(opened)));
+        Standing { opened, ..self.becomes(StateData::Open { until }) }
+    }
+
+    /// What is handed to the request that has changed it to this.
+    fn ticket(self) -> Ticket {
+        let is_trial = matches!(self.state, StateData::HalfOpen { .. });
+        Ticket { generation: self.generation, is_trial }
+    }
+
+    fn change(self, next: Standing, cause: Cause) -> Transition {
+        let [from, to] = [self, next].map(|it| it.state.state());
+        Transition { from, to, lasts: None, cause }
+    }
+}
+
+impl StateData {
+    fn state(self) -> State {
+        match self {
+            StateData::Closed { .. } | StateData::ForcedClosed { .. } => State::Closed,
+            StateData::Open { .. } | StateData::ForcedOpen { .. } => State::Open,
+            StateData::HalfOpen { .. } => State::HalfOpen,
+        }
+    }
+
+    fn is_forced(self) -> bool {
+        matches!(self, StateData::ForcedOpen { .. } | StateData::ForcedClosed { .. })
+    }
+
+    fn until(self) -> Option<u64> {
+        match self {
+            StateData::Open { until }
+            | StateData::ForcedOpen { until }
+            | StateData::ForcedClosed { until } => Some(until),
+            StateData::Closed { .. } | StateData::HalfOpen { .. } => None,
+        }
+    }
+}
+
+/// Whether `now` has come to it.
+fn is_past(until: u64, now: Duration) -> bool {
+    ticks(now) >= until
+}
+
+/// Rounded down, also where something ends: it never lasts longer than clients are told.
+fn ticks(time: Duration) -> u64 {
+    let ticks = u64::try_from(time.as_millis() / TICK.as_millis()).unwrap_or(u64::MAX);
+    ticks.min(mask(DATA_BITS))
+}
+
+fn time(ticks: u64) -> Duration {
+    Duration::from_millis(ticks.saturating_mul(10))
+}

@@ -1,0 +1,251 @@
+//! Who decides about the health of all endpoints: one task for the process.
+//!
+//! It probes, judges how requests have fared, follows the orders of operators, sets what workers see
+//! ([`Health`](crate::health::Health)), and says what it has decided and why. Everything that changes an endpoint's state is decided
+//! here, one thing after the other: no two workers can come to different conclusions, and each decision has one reason.
+
+mod probing;
+mod watched;
+
+use crate::breaker::Forced;
+use crate::health::{Signals, since_start};
+use crate::members::Upstream;
+use crate::probe::Prober;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use titan_io::registry::Registry;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until};
+use watched::WatchedUpstream;
+
+/// What the monitor watches over. Clones are the same.
+#[derive(Clone)]
+pub struct Monitored(Arc<Shared>);
+
+struct Shared {
+    upstreams: Mutex<Vec<Arc<Upstream>>>,
+    orders: Mutex<Vec<Order>>,
+    /// Wakes the monitor before its time.
+    alarm: Arc<Notify>,
+}
+
+/// Something that an operator wants of an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// The upstream.
+    pub upstream: String,
+    /// The address of the endpoint, as it is shown.
+    pub address: String,
+    /// What is wanted.
+    pub wish: Wish,
+}
+
+/// What an operator wants of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// It gets no new requests for so long, except those that are tied to it.
+    Drain(Duration),
+    /// It gets no requests for so long.
+    Eject(Duration),
+    /// It is neither drained nor ejected any more, whoever did it. What probes say, and the file, still holds.
+    Restore,
+}
+
+/// What an operator wants of a breaker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BreakerWish {
+    /// It is open for so long.
+    Open(Duration),
+    /// It is closed for so long.
+    Close(Duration),
+    /// It decides by itself again.
+    Release,
+}
+
+/// Watches over the health of endpoints, on one thread.
+pub struct HealthMonitor {
+    monitored: Monitored,
+    prober: Rc<Prober>,
+    /// By name.
+    upstreams: HashMap<String, WatchedUpstream>,
+    probes: Probes,
+    /// How many probes were started.
+    started: u64,
+    judged: Option<Instant>,
+}
+
+/// The probes that run.
+type Probes = JoinSet<(Asked, Result<(), String>)>;
+
+/// Which probe it is.
+struct Asked {
+    upstream: String,
+    /// The place of the endpoint among the others, unless they have changed since.
+    place: usize,
+    /// Unique.
+    number: u64,
+}
+
+/// How often it is looked whether a probe is due.
+const EVERY: Duration = Duration::from_millis(100);
+/// How often what endpoints have done is judged where nothing wakes the monitor: it costs most of all with many endpoints.
+const JUDGE_EVERY: Duration = Duration::from_millis(250);
+/// The time between two looks however many alarms there are.
+const PAUSE: Duration = Duration::from_millis(5);
+/// The most probes at a time; others wait for their turn.
+const MOST_PROBES: usize = 1024;
+/// The most orders that wait to be carried out.
+const MOST_ORDERS: usize = 1024;
+
+impl Monitored {
+    /// What is watched over in a process with that registry: nothing yet.
+    pub fn new(registry: &Registry) -> Monitored {
+        let (upstreams, orders) = Default::default();
+        Monitored(Arc::new(Shared { upstreams, orders, alarm: Signals::alarm_of(registry) }))
+    }
+
+    /// Watches over these from now on, and over no others.
+    pub fn set(&self, upstreams: &[Arc<Upstream>]) {
+        *lock(&self.0.upstreams) = upstreams.to_vec();
+        self.0.alarm.notify_one();
+    }
+
+    /// Has an order carried out, in a moment. Whether there is such an endpoint, and room for the order.
+    pub fn order(&self, order: Order) -> bool {
+        let is_known = lock(&self.0.upstreams).iter().any(|upstream| {
+            let has_it =
+                || upstream.members().endpoints.iter().any(|it| it.has_address(&order.address));
+            upstream.config().name.as_str() == order.upstream && has_it()
+        });
+        let mut orders = lock(&self.0.orders);
+        let is_taken = is_known && orders.len() < MOST_ORDERS;
+        if is_taken {
+            orders.push(order);
+            self.0.alarm.notify_one();
+        }
+        is_taken
+    }
+
+    /// Does what an operator wants of the breaker of an upstream, or of one of its endpoints. Whether there is such a breaker.
+    pub fn order_breaker(&self, upstream: &str, address: Option<&str>, wish: BreakerWish) -> bool {
+        let upstreams = self.upstreams();
+        let named = upstreams.iter().find(|it| it.config().name.as_str() == upstream);
+        let Some((named, breaking)) = named.and_then(|it| Some((it, it.breaking()?))) else {
+            return false;
+        };
+        let members = named.members();
+        let endpoint = match address {
+            Some(address) => match members.endpoints.iter().find(|it| it.has_address(address)) {
+                Some(endpoint) => Some(&**endpoint),
+                None => return false,
+            },
+            None => None,
+        };
+        match wish {
+            BreakerWish::Open(time) => breaking.force(endpoint, Forced::Open, time),
+            BreakerWish::Close(time) => breaking.force(endpoint, Forced::Closed, time),
+            BreakerWish::Release => breaking.release(endpoint),
+        }
+    }
+
+    fn upstreams(&self) -> Vec<Arc<Upstream>> {
+        lock(&self.0.upstreams).clone()
+    }
+
+    fn take_orders(&self) -> Vec<Order> {
+        std::mem::take(&mut lock(&self.0.orders))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl HealthMonitor {
+    /// One that watches over what `monitored` says.
+    pub fn new(monitored: Monitored) -> HealthMonitor {
+        let (prober, upstreams, probes, started, judged) = Default::default();
+        HealthMonitor { monitored, prober, upstreams, probes, started, judged }
+    }
+
+    /// Watches for ever. It runs on a `LocalSet` or a local runtime.
+    pub async fn run(mut self) -> Infallible {
+        let alarm = Arc::clone(&self.monitored.0.alarm);
+        loop {
+            self.look();
+            if self.judged.is_none_or(|judged| judged.elapsed() >= JUDGE_EVERY) {
+                self.upstreams.values_mut().for_each(WatchedUpstream::judge);
+                self.judged = Some(Instant::now());
+            }
+            let next = Instant::now() + EVERY;
+            loop {
+                tokio::select! {
+                    () = sleep_until(next) => break,
+                    () = alarm.notified() => {
+                        self.judged = None;
+                        break sleep(PAUSE).await;
+                    }
+                    Some(joined) = self.probes.join_next() => {
+                        // One that was ended says nothing.
+                        joined.into_iter().for_each(|(asked, outcome)| self.note_probe(&asked, outcome));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes in what there is to watch over and what operators want, and starts the probes that are due.
+    fn look(&mut self) {
+        self.prober.sweep();
+        let upstreams = self.monitored.upstreams();
+        let known = upstreams.iter().map(|upstream| {
+            let name = upstream.config().name.to_string();
+            let before = self.upstreams.remove(&name);
+            (name, WatchedUpstream::of(upstream, before, || self.prober.random()))
+        });
+        self.upstreams = known.collect();
+        for order in self.monitored.take_orders() {
+            if let Some(watched) = self.upstreams.get_mut(&order.upstream) {
+                watched.follow(&order);
+            }
+        }
+        self.start_probes();
+        self.upstreams.values_mut().for_each(WatchedUpstream::note_panic);
+    }
+
+    fn note_probe(&mut self, asked: &Asked, outcome: Result<(), String>) {
+        if let Some(watched) = self.upstreams.get_mut(&asked.upstream) {
+            watched.note_probe(asked, outcome, self.prober.random());
+        }
+    }
+
+    /// Starts the probes that are due, those first that have been for longest: where there are too many, each has its turn.
+    fn start_probes(&mut self) {
+        let now = Instant::now();
+        let HealthMonitor { prober, upstreams, probes, started, .. } = self;
+        let mut upstreams: Vec<_> = upstreams.iter_mut().collect();
+        let of_one = |(at, (_, watched)): (usize, &(&String, &mut WatchedUpstream))| {
+            watched.due(now).map(move |(since, place)| (since, at, place)).collect::<Vec<_>>()
+        };
+        let mut due: Vec<_> = upstreams.iter().enumerate().flat_map(of_one).collect();
+        due.sort_unstable();
+        for (_, at, place) in due.into_iter().take(MOST_PROBES.saturating_sub(probes.len())) {
+            let (name, watched) = &mut upstreams[at];
+            *started += 1;
+            let asked = Asked { upstream: (*name).clone(), place, number: *started };
+            watched.start_probe(asked, prober, probes);
+        }
+    }
+}
+
+/// The time that is the same for all workers.
+fn now() -> Duration {
+    since_start(std::time::Instant::now())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! Tests of whose turn it is to be probed.
+
+use super::*;
+use crate::balance::mix;
+use titan_config::Config;
+use tokio::task::LocalSet;
+use tokio::time::advance;
+
+/// However many endpoints there are before it.
+#[tokio::test(start_paused = true)]
+async fn every_endpoint_has_its_turn_when_too_many_are_due() {
+    const ENDPOINTS: usize = 4;
+    LocalSet::new()
+        .run_until(async {
+            let registry = Registry::default();
+            let endpoints: Vec<_> =
+                (1..=ENDPOINTS).map(|last| format!("'127.0.0.1:{last}'")).collect();
+            let text = format!(
+                "listeners: [':0']\nroutes: [{{upstream: u}}]\nupstreams: {{u: {{endpoints: [{}],
+                 health: {{probe: tcp, initial: unhealthy, unhealthy_interval: 1s}}}}}}",
+                endpoints.join(", ")
+            );
+            let config = Config::parse("test", &text).unwrap_or_else(|report| panic!("{report}"));
+            let upstream =
+                Upstream::of(&config.upstreams[0], &config.resolver, None, (&registry, 1));
+            let monitored = Monitored::new(&registry);
+            monitored.set(&[upstream]);
+            let mut monitor = HealthMonitor::new(monitored);
+            let (waits, mut probed) = (|| std::future::pending(), vec![0; ENDPOINTS]);
+            (1..MOST_PROBES).for_each(|_| drop(monitor.probes.spawn_local(waits())));
+            for round in 0..3 * ENDPOINTS as u64 {
+                monitor.look();
+                assert_eq!(monitor.probes.len(), MOST_PROBES);
+                let (asked, _) = monitor.probes.join_next().await.unwrap().unwrap();
+                probed[asked.place] += 1;
+                let watched = monitor.upstreams.get_mut("u").unwrap();
+                watched.note_probe(&asked, Err("refused".to_owned()), mix(round));
+                // By then the first ones are due again.
+                advance(Duration::from_millis(1200)).await;
+            }
+            assert_eq!(probed, [3; ENDPOINTS]);
+        })
+        .await;
+}

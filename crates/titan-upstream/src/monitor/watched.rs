@@ -1,0 +1,365 @@
+//! An upstream under watch, and what is remembered of each of its endpoints.
+
+use super::probing::{Probing, first_pause};
+use super::{Asked, Order, Probes, Wish, now};
+use crate::ejection::{self, Change, Ejected, Observed, Record};
+use crate::endpoint::{Address, Endpoint, ResolvedEndpoint};
+use crate::health::{Fact, Health};
+use crate::members::{Members, Supply, Upstream};
+use crate::probe::{Probed, Prober};
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use titan_config::HealthCheck;
+use tokio::time::Instant;
+
+/// An upstream, and what is remembered of it.
+pub(super) struct WatchedUpstream {
+    upstream: Arc<Upstream>,
+    members: Arc<Members>,
+    /// Those of the members, in their order.
+    endpoints: Vec<WatchedEndpoint>,
+    /// What holds for a while of endpoints that have left, in case they come back.
+    left: HashMap<Address, Kept>,
+    /// Whether too few of them can take requests, so that all do.
+    panics: bool,
+}
+
+struct WatchedEndpoint {
+    endpoint: Arc<Endpoint>,
+    kept: Kept,
+    /// Whether the file has it drain.
+    drains: bool,
+    /// Its probes, where it is probed.
+    probing: Option<Probing>,
+}
+
+/// What holds for a while of the endpoint at an address, whatever else of that changes.
+#[derive(Default)]
+struct Kept {
+    record: Record,
+    /// Until when an operator wants it to get no new requests.
+    drained: Option<Duration>,
+    /// Until when an operator wants it to get none.
+    ejected: Option<Duration>,
+}
+
+/// The most endpoints of which something is kept after they have left.
+const MOST_LEFT: usize = 1024;
+
+impl WatchedUpstream {
+    /// What is remembered of an upstream that is as it is now.
+    pub(super) fn of(
+        upstream: &Arc<Upstream>,
+        before: Option<WatchedUpstream>,
+        random: impl Fn() -> u64,
+    ) -> WatchedUpstream {
+        let members = upstream.members();
+        let check = upstream.config().health.as_ref();
+        let is_same =
+            before.as_ref().is_some_and(|it| it.upstream.config().health.as_ref() == check);
+        let (before, mut left, panics) = match before {
+            Some(it)
+                if Arc::ptr_eq(&it.members, &members) && Arc::ptr_eq(&it.upstream, upstream) =>
+            {
+                return it;
+            }
+            Some(it) => (it.endpoints, it.left, it.panics),
+            None => Default::default(),
+        };
+        let ids: HashSet<u64> = members.endpoints.iter().map(|endpoint| endpoint.id).collect();
+        let mut known = HashMap::new();
+        for it in before {
+            if ids.contains(&it.endpoint.id) {
+                known.insert(it.endpoint.id, it);
+            } else if it.kept.holds(now()) && left.len() < MOST_LEFT {
+                left.insert(it.endpoint.address.clone(), it.kept);
+            }
+        }
+        let settings = Probed::settings(upstream);
+        let of = |(place, endpoint): (&ResolvedEndpoint, &Arc<Endpoint>)| {
+            let before = known.remove(&endpoint.id);
+            let goes_on = is_same && before.is_some();
+            let take_over = || {
+                let kept = left.remove(&endpoint.address).unwrap_or_default();
+                WatchedEndpoint::new(endpoint, kept)
+            };
+            let mut watched = before.unwrap_or_else(take_over);
+            if !goes_on {
+                let probed = settings.as_ref().map(|it| Probed::new(place, upstream, it));
+                watched.set_probed(probed.zip(check), random());
+            }
+            watched.set_drains(place.placement.is_draining);
+            watched.forget_what_is_off(upstream);
+            watched
+        };
+        let endpoints = members.places.iter().zip(&members.endpoints).map(of).collect();
+        WatchedUpstream { upstream: Arc::clone(upstream), members, endpoints, left, panics }
+    }
+
+    /// Does what an operator wants of an endpoint.
+    pub(super) fn follow(&mut self, order: &Order) {
+        let found = self.endpoints.iter_mut().find(|it| it.endpoint.has_address(&order.address));
+        let Some(watched) = found else { return };
+        let address = &order.address;
+        match order.wish {
+            Wish::Drain(time) => {
+                watched.kept.drained = Some(now() + time);
+                let why = format!("{DRAINED} for {time:.0?}");
+                watched.endpoint.health.decide(Fact::Draining, true, &why);
+                self.say(format_args!("{address} gets no new requests: {why}"));
+            }
+            Wish::Eject(time) => {
+                watched.kept.ejected = Some(now() + time);
+                watched.endpoint.health.decide(Fact::EjectedByHand, true, &EJECTED);
+                self.say(format_args!("{address} is ejected for {time:.0?}: {EJECTED}"));
+            }
+            Wish::Restore => {
+                watched.restore();
+                self.say(format_args!("{address} is restored by an operator"));
+            }
+        }
+    }
+
+    /// Ejects the endpoints whose requests fare badly, and lets those return whose time is over.
+    pub(super) fn judge(&mut self) {
+        let now = now();
+        self.left.retain(|_, kept| kept.holds(now));
+        let WatchedUpstream { upstream, members, endpoints, .. } = self;
+        let name = upstream.config().name.as_str();
+        for watched in &mut *endpoints {
+            watched.end_orders(now, |what| upstream.events.say(name, what));
+        }
+        let mut observed: Vec<Observed<'_>> =
+            endpoints.iter_mut().map(|it| it.observe(upstream, now)).collect();
+        let settings = upstream.config().ejection.as_ref();
+        for (place, change) in ejection::judge(settings, &mut observed, now) {
+            let Endpoint { address, health, .. } = &*members.endpoints[place];
+            match change {
+                Change::Ejects(Ejected { why, until, .. }) => {
+                    health.decide(Fact::Ejected, true, &why);
+                    let time = until.saturating_sub(now);
+                    let what = format_args!("{address} is ejected for {time:.0?}: {why}");
+                    upstream.events.say(name, what);
+                }
+                Change::Returns => {
+                    return_to_work(health, Fact::Ejected, &"its ejection is over");
+                    upstream.events.say(name, format_args!("{address} {RETURNS}"));
+                }
+                Change::ReturnsEarly => {
+                    let why = "the last one that was not ejected fails";
+                    return_to_work(health, Fact::Ejected, &why);
+                    upstream.events.say(name, format_args!("{address} {RETURNS}: {why}"));
+                }
+            }
+        }
+    }
+
+    /// The endpoints whose probes are due, by their places, and since when.
+    pub(super) fn due(&self, now: Instant) -> impl Iterator<Item = (Instant, usize)> {
+        let probing = self.endpoints.iter().map(|it| it.probing.as_ref());
+        let due = probing.enumerate().map(move |(place, it)| Some((it?.due(now)?, place)));
+        due.flatten()
+    }
+
+    /// Probes an endpoint.
+    pub(super) fn start_probe(&mut self, asked: Asked, prober: &Rc<Prober>, probes: &mut Probes) {
+        let Some(probing) = &mut self.endpoints[asked.place].probing else { return };
+        let (number, upstream) = (asked.number, Arc::clone(&self.upstream));
+        let (prober, probed) = (Rc::clone(prober), Rc::clone(&probing.probed));
+        let task = probes.spawn_local(async move {
+            let check = upstream.config().health.as_ref();
+            let outcome = match check {
+                Some(check) => prober.probe(&probed, check).await,
+                None => Ok(()),
+            };
+            (asked, outcome)
+        });
+        probing.start(number, task);
+    }
+
+    /// Counts a probe, and decides by it. One of an endpoint that has left, or is probed with other settings by now, says nothing.
+    pub(super) fn note_probe(&mut self, asked: &Asked, outcome: Result<(), String>, random: u64) {
+        let is_it = |it: &WatchedEndpoint| {
+            it.probing.as_ref().is_some_and(|probing| probing.is_running(asked.number))
+        };
+        let there = self.endpoints.get(asked.place).is_some_and(is_it).then_some(asked.place);
+        if let Some(place) = there.or_else(|| self.endpoints.iter().position(is_it)) {
+            self.count_probe(place, outcome, random);
+        }
+    }
+
+    fn count_probe(&mut self, place: usize, outcome: Result<(), String>, random: u64) {
+        let WatchedUpstream { upstream, endpoints, .. } = self;
+        let Some(check) = &upstream.config().health else { return };
+        let WatchedEndpoint { endpoint, probing: Some(probing), .. } = &mut endpoints[place] else {
+            return;
+        };
+        let Endpoint { address, health, .. } = &**endpoint;
+        health.note_probe(outcome.as_ref().err());
+        let decided = probing.count(check, health, outcome.is_err());
+        let why = probing.told();
+        let what = match decided {
+            Some(true) => {
+                return_to_work(health, Fact::Unhealthy, &why);
+                health.end(Fact::Unprobed, &why);
+                Some(format!("{address} is healthy: {why}"))
+            }
+            Some(false) => {
+                let why = format!("{why}: {}", outcome.err().unwrap_or_default());
+                health.decide(Fact::Unhealthy, true, &why);
+                health.end(Fact::Unprobed, &why);
+                Some(format!("{address} is unhealthy: {why}"))
+            }
+            None => None,
+        };
+        probing.wait(check, health, random);
+        if let Some(what) = what {
+            self.say(what);
+        }
+    }
+
+    /// Says when too few endpoints can take requests, and when enough can again.
+    pub(super) fn note_panic(&mut self) {
+        let least = self.upstream.config().panic_below;
+        let Supply { usable, all, panics } = self.upstream.supply(now());
+        if panics == std::mem::replace(&mut self.panics, panics) {
+            return;
+        }
+        match panics {
+            true => self.say(format_args!(
+                "only {usable} of {all} endpoints can take requests, fewer than {least}: requests go to all of them"
+            )),
+            false => self.say(format_args!(
+                "{usable} of {all} endpoints can take requests: they go to these alone again"
+            )),
+        }
+    }
+
+    fn say(&self, what: impl fmt::Display) {
+        self.upstream.events.say(self.upstream.config().name.as_str(), what);
+    }
+}
+
+impl Kept {
+    /// Whether something of it holds at that time.
+    fn holds(&self, now: Duration) -> bool {
+        let until = self.record.ejected().map(|ejected| ejected.until);
+        [until, self.drained, self.ejected].into_iter().flatten().any(|until| until > now)
+    }
+}
+
+impl WatchedEndpoint {
+    /// One that is new here, or back. Requests that still run may have kept all that is known of it, or it may be another at its address:
+    /// what holds is what was kept.
+    fn new(endpoint: &Arc<Endpoint>, mut kept: Kept) -> WatchedEndpoint {
+        let health = &endpoint.health;
+        let ejected = kept.record.ejected().map(|ejected| ejected.why.to_string());
+        let by_hand = kept.ejected.map(|_| EJECTED.to_owned());
+        let drained = kept.drained.map(|_| DRAINED.to_owned());
+        let facts =
+            [(Fact::Ejected, ejected), (Fact::EjectedByHand, by_hand), (Fact::Draining, drained)];
+        for (fact, why) in facts {
+            match why {
+                Some(why) if !health.has(fact) => health.decide(fact, true, &why),
+                None if health.has(fact) => return_to_work(health, fact, &"it was away"),
+                _ => {}
+            }
+        }
+        match health.tally.is_new() {
+            true => kept.record.begin(now()),
+            false => kept.record.forget_counts(),
+        }
+        WatchedEndpoint { endpoint: Arc::clone(endpoint), kept, drains: false, probing: None }
+    }
+
+    /// Has it probed in another way from now on.
+    fn set_probed(&mut self, probed: Option<(Probed, &HealthCheck)>, random: u64) {
+        let Some((probed, check)) = probed else {
+            self.probing = None;
+            return;
+        };
+        let first = Instant::now() + first_pause(check, &self.endpoint.health, random);
+        match &mut self.probing {
+            Some(probing) => probing.change(probed, first),
+            None => self.probing = Some(Probing::new(probed, first)),
+        }
+    }
+
+    /// Whether the file has it drain. What it did as such says nothing of what it does now.
+    fn set_drains(&mut self, drains: bool) {
+        if std::mem::replace(&mut self.drains, drains) && !drains {
+            self.endpoint.health.tally.forget();
+        }
+    }
+
+    /// Takes back what the configuration has nobody decide any more.
+    fn forget_what_is_off(&mut self, upstream: &Upstream) {
+        let health = &self.endpoint.health;
+        if upstream.config().health.is_none() {
+            health.end(Fact::Unhealthy, &UNPROBED);
+            health.end(Fact::Unprobed, &UNPROBED);
+        }
+        if upstream.config().ejection.is_none() {
+            self.kept.record.forget_counts();
+            if self.kept.record.ejected().is_some() {
+                self.kept.record.release(now());
+                return_to_work(health, Fact::Ejected, &"ejection is switched off");
+            }
+        }
+    }
+
+    fn restore(&mut self) {
+        let (health, why) = (&self.endpoint.health, &"an operator has restored it");
+        self.kept.record.release(now());
+        (self.kept.drained, self.kept.ejected) = (None, None);
+        for fact in [Fact::Ejected, Fact::EjectedByHand, Fact::Draining] {
+            if health.has(fact) {
+                return_to_work(health, fact, why);
+            }
+        }
+    }
+
+    /// Ends what operators wanted for a time that is over.
+    fn end_orders(&mut self, now: Duration, say: impl Fn(fmt::Arguments<'_>)) {
+        let WatchedEndpoint { endpoint, kept, .. } = self;
+        let Endpoint { address, health, .. } = &**endpoint;
+        if kept.drained.take_if(|until| *until <= now).is_some() {
+            return_to_work(health, Fact::Draining, &"its draining is over");
+            say(format_args!("{address} gets new requests again: its draining is over"));
+        }
+        if kept.ejected.take_if(|until| *until <= now).is_some() {
+            return_to_work(health, Fact::EjectedByHand, &"its ejection is over");
+            say(format_args!("{address} {RETURNS}"));
+        }
+    }
+
+    fn observe(&mut self, upstream: &Upstream, now: Duration) -> Observed<'_> {
+        let WatchedEndpoint { endpoint, kept, drains, .. } = self;
+        let health = &endpoint.health;
+        Observed {
+            counts: health.tally.counts(),
+            in_a_row: health.tally.in_a_row(),
+            is_usable: health.is_counted(*drains) && !health.has(Fact::Unhealthy),
+            rests: upstream.rests_until(endpoint, now).is_some(),
+            record: &mut kept.record,
+        }
+    }
+}
+
+/// Has an endpoint get requests again that got none. Those before led there, and say nothing of what is now.
+fn return_to_work(health: &Health, fact: Fact, why: &dyn fmt::Display) {
+    health.tally.forget();
+    health.rise(now());
+    health.decide(fact, false, why);
+}
+
+const DRAINED: &str = "an operator drains it";
+const EJECTED: &str = "an operator has ejected it";
+const RETURNS: &str = "gets requests again after its ejection";
+const UNPROBED: &str = "it is not probed any more";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,312 @@
+//! What is asked of an endpoint to see whether it can take requests.
+//!
+//! A probe goes the way of a request: the same connecting, handshake and protocol. But it has a connection of its own, which
+//! counts against no limit: that an endpoint is busy does not make it unhealthy.
+
+use crate::call::{Call, CallMemory, Channel};
+use crate::connection::{connect, reach};
+use crate::endpoint::{Endpoint, ResolvedEndpoint};
+use crate::failure_log::FailureLog;
+use crate::h1::H1Channel;
+use crate::h2::{H2Channel, Sharing};
+use crate::health::Signals;
+use crate::members::Upstream;
+use crate::pool::{AcquireOptions, PooledConnection, Pools};
+use crate::reclaim::Reclaim;
+use memchr::memmem;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use titan_config::{GrpcProbe, HealthCheck, HttpProbe, Probe};
+use titan_h1::{Body, Connection};
+use titan_h2::Destination;
+use titan_http::{BadField, Method, RequestHead, Status};
+use titan_io::body::{BodySource, Text};
+use titan_io::error::{Error, Kind};
+use titan_io::io::Io;
+use titan_io::relay::{Pump, StallLimits};
+
+/// What probes are made with.
+pub struct Prober {
+    io: Rc<Io>,
+    pools: Pools,
+}
+
+/// An endpoint as probes see it.
+pub struct Probed {
+    endpoint: Arc<Endpoint>,
+}
+
+/// A request of a probe.
+struct Question<'q> {
+    head: RequestHead,
+    host: &'q [u8],
+    body: Vec<u8>,
+}
+
+/// What has come back.
+struct Answer {
+    status: Status,
+    grpc_status: Option<Vec<u8>>,
+    body: Vec<u8>,
+}
+
+/// As much of a body as is looked at.
+const MOST_BODY: usize = 64 << 10;
+
+impl Probed {
+    /// The settings that probes of an upstream's endpoints have; `None` if they are not probed.
+    pub(crate) fn settings(upstream: &Upstream) -> Option<titan_config::Upstream> {
+        upstream.config().health.as_ref()?;
+        Some(titan_config::Upstream {
+            endpoints: Vec::new(),
+            max_connections: titan_config::Cap::Unlimited,
+            max_idle: 0,
+            ..upstream.config().clone()
+        })
+    }
+
+    /// The endpoint at that place of an upstream.
+    pub(crate) fn new(
+        place: &ResolvedEndpoint,
+        upstream: &Upstream,
+        settings: &titan_config::Upstream,
+    ) -> Probed {
+        let log = Arc::new(FailureLog::default());
+        let endpoint =
+            Endpoint::new(place, settings, upstream.shared_tls(), &log, Signals::default());
+        Probed { endpoint: Arc::new(endpoint) }
+    }
+}
+
+impl Default for Prober {
+    fn default() -> Prober {
+        let io = Io::new();
+        let pools = Pools::new(0, Arc::new(Reclaim::new(1)), &io);
+        Prober { io, pools }
+    }
+}
+
+impl Prober {
+    /// A random number.
+    pub(crate) fn random(&self) -> u64 {
+        self.io.random()
+    }
+
+    /// Closes what earlier probes have left open.
+    pub fn sweep(&self) {
+        self.io.clock.tick();
+        self.pools.sweep(&self.io.clock);
+    }
+
+    /// Probes an endpoint; why it is not healthy, if it is not.
+    pub async fn probe(&self, probed: &Probed, check: &HealthCheck) -> Result<(), String> {
+        let Probed { endpoint } = probed;
+        let explain =
+            |error: Error| endpoint.take_reason(error.kind).unwrap_or_else(|| error.to_string());
+        let asked = async {
+            match &check.probe {
+                Probe::Tcp => reach(&endpoint.address).await.map(drop).map_err(|it| it.to_string()),
+                Probe::Tls => {
+                    let connected = connect(endpoint, false).await;
+                    connected.map(drop).map_err(|kind| explain(kind.into()))
+                }
+                Probe::Http(http) => {
+                    let question = Question::of_http(http, endpoint).map_err(|_| UNSENDABLE)?;
+                    let answer = self.ask(endpoint, &question, check.timeout).await;
+                    judge_http(http, &answer.map_err(explain)?)
+                }
+                Probe::Grpc(grpc) => {
+                    let question = Question::of_grpc(grpc, endpoint).map_err(|_| UNSENDABLE)?;
+                    let answer = self.ask(endpoint, &question, check.timeout).await;
+                    judge_grpc(&answer.map_err(explain)?)
+                }
+            }
+        };
+        let late = || Err(format!("no response within {:?}", check.timeout));
+        tokio::time::timeout(check.timeout, asked).await.unwrap_or_else(|_| late())
+    }
+
+    /// Sends a request over a new connection; what comes back.
+    async fn ask(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        question: &Question<'_>,
+        timeout: Duration,
+    ) -> Result<Answer, Error> {
+        let Question { head, host, body } = question;
+        let mut memory = CallMemory::new(titan_h1::Limits::default());
+        let pump = Pump::new(StallLimits::UNLIMITED);
+        match self.connect(endpoint, timeout).await? {
+            PooledConnection::Exclusive(connection) => {
+                let write = |out: &mut Vec<u8>, body| {
+                    titan_h1::write_request(out, head, host, body, Connection::Close);
+                };
+                let (buffers, method) = (&self.io.buffers, head.method);
+                let channel =
+                    H1Channel::start(connection, buffers, &mut memory, method, Body::None, write);
+                self.receive(Call::new(channel, pump, timeout), body, memory).await
+            }
+            PooledConnection::Shared { seat, .. } => {
+                let shared = Rc::clone(&seat.shared);
+                let destination = Destination {
+                    authority: host,
+                    is_https: endpoint.tls.is_some(),
+                    protocol: None,
+                };
+                let (length, clock) = (body.len() as u64, &self.io.clock);
+                let channel = H2Channel::start(seat, clock, head.method, Some(length), |mux| {
+                    mux.open(head, destination, None, length == 0)
+                });
+                // The next probe is to find out whether the endpoint still accepts connections.
+                shared.retire();
+                let channel = channel.ok_or(Kind::Unprocessed)?;
+                self.receive(Call::new(channel, pump, timeout), body, memory).await
+            }
+        }
+    }
+
+    async fn connect(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        timeout: Duration,
+    ) -> Result<PooledConnection, Error> {
+        let sharing = Sharing { limits: titan_h2::Limits::default(), write: timeout };
+        let options = AcquireOptions {
+            surely_alive: true,
+            new: true,
+            h1_only: false,
+            connect: timeout,
+            client: None,
+            sharing: &sharing,
+        };
+        self.pools.get(endpoint, options).await
+    }
+
+    /// Sends the rest of the request and reads the response.
+    async fn receive<C: Channel>(
+        &self,
+        mut call: Call<C>,
+        body: &[u8],
+        mut memory: CallMemory,
+    ) -> Result<Answer, Error> {
+        let (clock, mut body) = (&self.io.clock, Text::new(body));
+        loop {
+            let head = poll_fn(|cx| call.poll_head(cx, clock, &mut body, &mut memory)).await?;
+            if !head.interim {
+                break;
+            }
+        }
+        let status = memory.response.status;
+        let grpc_status = memory.response.fields.named(GRPC_STATUS).next().map(<[u8]>::to_vec);
+        let mut answer = Answer { status, grpc_status, body: Vec::new() };
+        let (upload, mut request, mut response) = call.split(&mut memory);
+        poll_fn(|cx| {
+            upload.poll(cx, clock, &mut body, &mut request)?;
+            answer.poll_body(cx, &mut response)
+        })
+        .await?;
+        Ok(answer)
+    }
+}
+
+/// A path or a field that no request can have; the configuration has none.
+const UNSENDABLE: &str = "its request cannot be written";
+const GRPC_STATUS: &[u8] = b"grpc-status";
+
+impl<'q> Question<'q> {
+    fn of_http(probe: &'q HttpProbe, endpoint: &'q Endpoint) -> Result<Question<'q>, BadField> {
+        let mut head = RequestHead { method: probe.method, ..RequestHead::default() };
+        let (path, query) = match probe.path.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (probe.path.as_str(), None),
+        };
+        head.set_path(path.as_bytes())?;
+        head.set_query(query.map(str::as_bytes))?;
+        let host = probe.host.as_ref().map_or(&*endpoint.host, |host| host.as_str());
+        for (name, value) in &probe.headers {
+            head.fields.append_named(name.as_str().as_bytes(), value.as_str().as_bytes())?;
+        }
+        Ok(Question { head, host: host.as_bytes(), body: Vec::new() })
+    }
+
+    /// A call of `grpc.health.v1.Health/Check`, with `message HealthCheckRequest { string service = 1; }`.
+    fn of_grpc(probe: &GrpcProbe, endpoint: &'q Endpoint) -> Result<Question<'q>, BadField> {
+        let mut head = RequestHead { method: Method::POST, ..RequestHead::default() };
+        head.set_path(b"/grpc.health.v1.Health/Check")?;
+        head.fields.append_named(b"content-type", b"application/grpc")?;
+        head.fields.append_named(b"te", b"trailers")?;
+        let mut message = Vec::new();
+        if !probe.service.is_empty() {
+            message.push(0x0a);
+            write_varint(&mut message, probe.service.len());
+            message.extend_from_slice(probe.service.as_bytes());
+        }
+        let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
+        let body = [&[0][..], &length.to_be_bytes(), &message].concat();
+        Ok(Question { head, host: endpoint.host.as_bytes(), body })
+    }
+}
+
+/// A number as Protocol Buffers write it.
+fn write_varint(out: &mut Vec<u8>, number: usize) {
+    let low = u8::try_from(number & 0x7f).unwrap_or_default();
+    match number >> 7 {
+        0 => out.push(low),
+        rest => {
+            out.push(low | 0x80);
+            write_varint(out, rest);
+        }
+    }
+}
+
+impl Answer {
+    /// Takes as much of the body as is looked at.
+    fn poll_body(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: &mut impl BodySource,
+    ) -> Poll<Result<(), Error>> {
+        while !body.is_done() && self.body.len() < MOST_BODY {
+            ready!(body.poll_data(cx))?;
+            let data = body.data();
+            let count = data.len().min(MOST_BODY - self.body.len());
+            self.body.extend_from_slice(&data[..count]);
+            body.consume(count);
+        }
+        let status = body.trailers().named(GRPC_STATUS).next().map(<[u8]>::to_vec);
+        self.grpc_status = status.or(self.grpc_status.take());
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn judge_http(probe: &HttpProbe, answer: &Answer) -> Result<(), String> {
+    if !probe.statuses.contains(answer.status) {
+        return Err(format!("status {}, not {}", answer.status, probe.statuses));
+    }
+    let is_contained = |text: &String| memmem::find(&answer.body, text.as_bytes()).is_some();
+    match probe.contains.as_ref().is_none_or(is_contained) {
+        true => Ok(()),
+        false => Err("the body does not contain the expected text".to_owned()),
+    }
+}
+
+fn judge_grpc(answer: &Answer) -> Result<(), String> {
+    if answer.status != Status::OK {
+        return Err(format!("status {}, not 200", answer.status));
+    }
+    match answer.grpc_status.as_deref() {
+        Some(b"0") => {}
+        Some(other) => return Err(format!("grpc-status {}", String::from_utf8_lossy(other))),
+        None => return Err("the response has no grpc-status".to_owned()),
+    }
+    // A message with `ServingStatus status = 1`.
+    match answer.body.get(5..) {
+        Some([0x08, 1]) => Ok(()),
+        Some([0x08, 2]) => Err("it says NOT_SERVING".to_owned()),
+        Some([0x08, 3]) => Err("it does not know the service".to_owned()),
+        _ => Err("it does not say that it serves".to_owned()),
+    }
+}
