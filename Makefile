@@ -22,7 +22,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 say = @printf '\n== %s\n' '$(1)'
 
-.PHONY: help build run test peers lint tidy unit fuzz-smoke go conformance soak bench audit docs fmt clean
+.PHONY: help build run test peers lint tidy unit fuzz-smoke go chaos-smoke conformance soak overload chaos bench audit docs fmt clean
 
 help: ## prints this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' Makefile | expand -t 14
@@ -37,7 +37,7 @@ build: ## builds the gateway, optimised, and its symbols: target/dist/titan and 
 run: ## runs the gateway with its embedded configuration
 	cargo run --release
 
-test: peers lint tidy unit fuzz-smoke go ## runs all tests and checks; stops at the first failure
+test: peers lint tidy unit fuzz-smoke go chaos-smoke ## runs all tests and checks; stops at the first failure
 	$(call say,all passed)
 
 peers: ## installs what the tests need beyond Rust, Go and make (with apt, if anything is missing)
@@ -87,6 +87,11 @@ go: ## checks and tests every Go module; then runs each fuzz target for a moment
 	@cd shockwave && go test -count=1 -cover ./... && go test -count=1 -tags shockdebug ./...
 	@scripts/fuzz-go.sh
 
+# By itself, behind all else: its requests have a second each.
+chaos-smoke: ## breaks endpoints behind Titan alone: no GET may fail that another endpoint can respond to
+	$(call say,chaos smoke)
+	@cd bench/engines && cargo run --quiet --bin chaos -- --short --check
+
 conformance: ## runs only the HTTP/1.1 vectors
 	cargo test --package titan-h1 --test conformance
 	cd shockwave && go test -count=1 -run 'Vector|Titan|Unread|Alike|Behind' .
@@ -102,8 +107,19 @@ soak: peers ## reloads 1,000 times under load, with 1,000 open WebSockets, and u
 	cargo test --workspace --test peers soak -- --nocapture --test-threads 1
 	cargo test --workspace --test upgrade no_request -- --nocapture
 
+overload: export TITAN_PROGRAM = $(CARGO_TARGET_DIR)/release/titan
+overload: export OVERLOAD_SECONDS ?= 20
+overload: ## sends a service twice what it can serve: with a limit that finds itself it has to serve 90%: half a minute; `test` includes a small one
+	cargo build --release --package titan
+	cargo test --workspace --test peers overload -- --nocapture
+
+chaos: ## breaks endpoints behind Titan, HAProxy, Envoy and nginx, and compares what clients see of it: bench/chaos.md
+	@scripts/install-chaos-peers.sh
+	cd bench/engines && cargo run --release --bin chaos
+
 bench: peers ## measures CPU time per request next to nginx, HAProxy and a bare forwarder: bench/README.md
 	cd bench/engines && cargo run --release
+	cd bench/engines && cargo run --release --bin probes
 	cd bench/engines/go && go run .
 
 audit: ## checks dependencies for known vulnerabilities; needs databases on the network, so `test` does not include it

@@ -1,14 +1,20 @@
-//! What the benchmark's programs share: the floor, the origin, the load generator and the driver.
+//! What the benchmark's programs share: the floor, the origin, the load generator and the drivers.
 
 pub mod coding;
 
 pub mod histogram;
+
+pub mod machine;
 
 pub mod net;
 
 pub mod poll;
 
 pub mod process;
+
+pub mod programs;
+
+pub mod launch;
 
 pub mod tickets;
 

@@ -23,6 +23,8 @@ enum Measure {
     BytesPerConnection,
     /// Microseconds over the route without the policies.
     OverBare,
+    /// What a request costs, to the same without.
+    ToBare,
     /// How long a response's body is, to nginx's.
     BodyToNginx,
     /// How long a response's body is, to what was compressed.
@@ -33,7 +35,7 @@ enum Measure {
     P99ToBare,
 }
 
-const BARS: [Bar; 33] = [
+const BARS: [Bar; 34] = [
     Bar { scenario: "small-64", measure: Measure::ToNginx, most: 0.90 },
     Bar { scenario: "small-64", measure: Measure::ToFloor, most: 1.12 },
     Bar { scenario: "small-256", measure: Measure::ToNginx, most: 0.90 },
@@ -66,6 +68,7 @@ const BARS: [Bar; 33] = [
     Bar { scenario: "gzip-30k", measure: Measure::BodyToPlain, most: 0.40 },
     Bar { scenario: "brotli-30k", measure: Measure::BodyToPlain, most: 0.40 },
     Bar { scenario: "zstd-30k", measure: Measure::BodyToPlain, most: 0.40 },
+    Bar { scenario: "watched", measure: Measure::ToBare, most: 1.03 },
     Bar { scenario: "reloads", measure: Measure::WorkersToBare, most: 1.05 },
     Bar { scenario: "reloads", measure: Measure::P99ToBare, most: 1.30 },
 ];
@@ -110,6 +113,7 @@ impl fmt::Display for Verdict {
             Measure::ToOwn(other) => (format!("to {other}"), 2),
             Measure::BytesPerConnection => ("bytes per connection".to_owned(), 0),
             Measure::OverBare => ("microseconds over the route without".to_owned(), 2),
+            Measure::ToBare => ("to the same without".to_owned(), 3),
             Measure::BodyToNginx => ("bodies to nginx's".to_owned(), 2),
             Measure::BodyToPlain => ("bodies to what was compressed".to_owned(), 2),
             Measure::WorkersToBare => ("workers to those without reloads".to_owned(), 2),
@@ -130,6 +134,7 @@ impl Measure {
             Self::ToOwn(other) => Some(row.cost / titan_in(figures, other)?.cost.max(1e-9)),
             Self::BytesPerConnection => Some(row.cost),
             Self::OverBare => row.over_bare,
+            Self::ToBare => row.to_bare,
             Self::BodyToNginx => {
                 Some(row.body_bytes / own.of_engine(Engine::Nginx)?.body_bytes.max(1.0))
             }

@@ -5,9 +5,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use titan_bench::machine::Machine;
+
 use crate::engine::Engine;
 use crate::figures::{Figures, Row};
-use crate::machine::Machine;
 use crate::origin::Origin;
 
 const COLUMNS: usize = 2;

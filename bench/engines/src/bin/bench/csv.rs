@@ -5,8 +5,9 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use titan_bench::machine::Machine;
+
 use crate::figures::{Figures, Reloads, Row};
-use crate::machine::Machine;
 use crate::programs::Programs;
 use crate::scenario::Scenario;
 

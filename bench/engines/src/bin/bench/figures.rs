@@ -20,6 +20,8 @@ pub struct Row {
     pub to_floor: Option<f64>,
     /// The cost over that of the same route without the policies, in the same round.
     pub over_bare: Option<f64>,
+    /// The cost, to that of the same without.
+    pub to_bare: Option<f64>,
     /// What reloads cost others, where there are some.
     pub reloads: Option<Reloads>,
     /// Bytes of a response's body as it came.
@@ -97,6 +99,7 @@ fn row(samples: &Samples, idle: bool, peers: &[Option<Vec<f64>>; 4]) -> Row {
         to_haproxy: ratio_to(haproxy),
         to_floor: ratio_to(floor),
         over_bare: bare.map(|bare| paired_difference(&costs, bare)),
+        to_bare: bare.map(|bare| paired_ratio(&costs, bare)),
         reloads: None,
         body_bytes: median_of(|report| report.body_bytes as f64 / report.requests.max(1) as f64),
         cost: median(costs),

@@ -7,7 +7,6 @@ mod engine;
 mod figures;
 mod keys;
 mod launch;
-mod machine;
 mod measure;
 mod options;
 mod origin;
@@ -24,9 +23,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use titan_bench::machine::Machine;
 
 use crate::figures::Figures;
-use crate::machine::Machine;
 use crate::options::{Cli, Command, RunOptions};
 use crate::programs::Programs;
 
@@ -46,7 +45,7 @@ fn main() -> ExitCode {
 fn run(options: &RunOptions) -> io::Result<ExitCode> {
     let programs = Programs::prepare(&options.build, &options.engines())?;
     let machine = Machine::inspect()?;
-    println!("{machine}");
+    println!("{machine}; {}", machine.shares());
     println!("origin: {}", programs.origin().name());
     machine.warn_when_busy()?;
     keys::write_all()?;

@@ -2,11 +2,11 @@
 
 use std::io;
 
+use titan_bench::machine::Machine;
 use titan_bench::report::Report;
 
 use crate::engine::Engine;
 use crate::launch;
-use crate::machine::Machine;
 use crate::options::RunOptions;
 use crate::programs::Programs;
 use crate::reloads::Reloading;

@@ -3,9 +3,9 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use clap::ValueEnum;
+use titan_bench::programs::go_build;
 
 use crate::setup;
 
@@ -57,16 +57,4 @@ impl Origin {
             Self::Shockwave => go_build("./origin", &self.program(own)),
         }
     }
-}
-
-fn go_build(package: &str, program: &Path) -> io::Result<()> {
-    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("go");
-    let mut command = Command::new("go");
-    command.args(["build", "-o"]).arg(program).arg(package).current_dir(&module);
-    let status =
-        command.status().map_err(|error| io::Error::other(format!("go build: {error}")))?;
-    if status.success() {
-        return Ok(());
-    }
-    Err(io::Error::other(format!("go build failed in {}", module.display())))
 }

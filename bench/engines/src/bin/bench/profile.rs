@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
+use titan_bench::machine::Machine;
 use titan_bench::report::Report;
 
 use crate::engine::Engine;
 use crate::keys;
 use crate::launch::{self, Running};
-use crate::machine::Machine;
 use crate::options::ProfileOptions;
 use crate::programs::{Programs, installed};
 use crate::scenario::Scenario;

@@ -1,9 +1,10 @@
 //! Builds what is ours and finds what is installed.
 
-use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+
+pub use titan_bench::programs::{bench_directory, installed};
+use titan_bench::programs::{built, cargo_build, first_version, own_directory, repository};
 
 use crate::engine::Engine;
 use crate::options::BuildOptions;
@@ -23,7 +24,7 @@ impl Programs {
     pub fn prepare(options: &BuildOptions, engines: &[Engine]) -> io::Result<Self> {
         let own = own_directory()?;
         if !options.no_build {
-            cargo_build(Path::new(env!("CARGO_MANIFEST_DIR")), &["--bins"])?;
+            cargo_build(Path::new(env!("CARGO_MANIFEST_DIR")), &["--release", "--bins"])?;
             options.origin.build(&own)?;
         }
         let mut found = Vec::new();
@@ -68,53 +69,15 @@ impl Programs {
     }
 }
 
-/// The folder that holds definitions and results.
-pub fn bench_directory() -> PathBuf {
-    let engines = Path::new(env!("CARGO_MANIFEST_DIR"));
-    engines.parent().unwrap_or(engines).to_path_buf()
-}
-
-/// The path of an installed program; daemons live in sbin, which may not be on PATH.
-pub fn installed(name: &str) -> io::Result<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from))
-        .map(|directory| directory.join(name))
-        .find(|file| file.is_file())
-        .ok_or_else(|| {
-            io::Error::other(format!("{name} is not installed: run scripts/install-peers.sh"))
-        })
-}
-
-fn own_directory() -> io::Result<PathBuf> {
-    let own = std::env::current_exe()?;
-    own.parent()
-        .map(Path::to_path_buf)
-        .ok_or_else(|| io::Error::other("this program has no folder"))
-}
-
 fn titan(options: &BuildOptions) -> io::Result<PathBuf> {
     if let Some(path) = &options.titan {
         return std::fs::canonicalize(path)
             .map_err(|error| io::Error::other(format!("{}: {error}", path.display())));
     }
-    let root = bench_directory().join("..");
     if !options.no_build {
-        cargo_build(&root, &["--package", "titan"])?;
+        cargo_build(&repository(), &["--release", "--package", "titan"])?;
     }
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    Ok(target.join("release/titan"))
-}
-
-fn cargo_build(workspace: &Path, arguments: &[&str]) -> io::Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(["build", "--release", "--locked"]).args(arguments).current_dir(workspace);
-    if command.status()?.success() {
-        return Ok(());
-    }
-    Err(io::Error::other(format!("cargo build failed in {}", workspace.display())))
+    Ok(built("release", "titan"))
 }
 
 fn version(engine: Engine, path: &Path) -> io::Result<String> {
@@ -123,18 +86,4 @@ fn version(engine: Engine, path: &Path) -> io::Result<String> {
         Engine::Nginx | Engine::Haproxy => first_version(path, "-v"),
         Engine::Bare | Engine::Titan => first_version(path, "--version"),
     }
-}
-
-/// The first word with a digit in front or after a slash: `nginx/1.22.1`, `HAProxy version 2.6.12`.
-fn first_version(path: &Path, flag: impl AsRef<OsStr>) -> io::Result<String> {
-    let output = Command::new(path)
-        .arg(flag)
-        .output()
-        .map_err(|error| io::Error::other(format!("{}: {error}", path.display())))?;
-    // nginx answers on its standard error.
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text);
-    let mut numbers = text.split_whitespace().map(|word| word.rsplit('/').next().unwrap_or(word));
-    let version = numbers.find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
-    Ok(version.unwrap_or("unknown").to_owned())
 }

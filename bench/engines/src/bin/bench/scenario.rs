@@ -33,7 +33,7 @@ const ECDSA: Setup = Setup::Tls(Key::EcdsaP256);
 const RSA: Setup = Setup::Tls(Key::Rsa2048);
 
 /// All of them, in the order they run.
-pub const SCENARIOS: [Scenario; 30] = [
+pub const SCENARIOS: [Scenario; 32] = [
     steady("small-64", "GET 128 bytes, 64 connections", Target::Small, 64),
     steady("small-256", "GET 128 bytes, 256 connections", Target::Small, 256),
     steady("body-30k", "GET 30 KiB, 64 connections", Target::Body30k, 64),
@@ -80,11 +80,16 @@ pub const SCENARIOS: [Scenario; 30] = [
     policy("jwt-es256-10000", "JWT, ES256, 10,000 tokens", "-jwt-es256", Some("es256-10000")),
     policy("rate-limit", "a rate limit by client address", "-rate-limit", None),
     policy("cors-headers", "CORS, and headers added and removed", "-cors-headers", Some("origin")),
+    policy("hedge", "hedging, which nothing is slow enough for", "-hedge", None),
     policy("regex", "a path rewritten by a regular expression", "-regex", None),
     policy("all-policies", "every policy but compression", "-all-policies", Some("all")),
     compressed("gzip-30k", "30 KiB of JSON in gzip, 64 connections", Coding::Gzip),
     compressed("brotli-30k", "30 KiB of JSON in brotli, 64 connections", Coding::Brotli),
     compressed("zstd-30k", "30 KiB of JSON in zstd, 64 connections", Coding::Zstd),
+    Scenario {
+        setup: Setup::Watched,
+        ..steady("watched", "probes, ejection, a breaker and a retry budget", Target::Small, 64)
+    },
     Scenario {
         setup: Setup::Reloads,
         ..steady("reloads", "10,000 routes, reloaded ten times a second", Target::Small, 64)

@@ -33,6 +33,8 @@ pub enum Setup {
     Policy(&'static str),
     /// HTTP/1.1 on both, with responses compressed in that coding.
     Compress(Coding),
+    /// HTTP/1.1 on both, with probes, ejection, a breaker and a budget; without any of them for the bare one.
+    Watched,
     /// HTTP/1.1 on both, with many routes and, but for the bare one, other configurations all the time.
     Reloads,
 }
@@ -42,6 +44,8 @@ impl Setup {
     pub fn suffix(self, engine: Engine) -> &'static str {
         match self {
             Self::Reloads => "-reloads",
+            Self::Watched if engine == Engine::Bare => "-unwatched",
+            Self::Watched => "-watched",
             _ if engine == Engine::Bare => "",
             Self::Plain => "",
             Self::Policy(suffix) => suffix,
@@ -65,6 +69,7 @@ impl Setup {
             | Self::WebSocket
             | Self::Policy(_)
             | Self::Compress(_)
+            | Self::Watched
             | Self::Reloads => None,
         }
     }
@@ -81,11 +86,14 @@ impl Setup {
     /// HTTP/2, but a hundred streams with one read: the floor of no proxy.
     pub fn suits(self, engine: Engine) -> bool {
         if engine == Engine::Bare {
-            return matches!(self, Self::Policy(_) | Self::Compress(_) | Self::Reloads);
+            return matches!(
+                self,
+                Self::Policy(_) | Self::Compress(_) | Self::Watched | Self::Reloads
+            );
         }
         match self {
             Self::Plain | Self::WebSocket => true,
-            Self::Policy(_) | Self::Reloads => engine == Engine::Titan,
+            Self::Policy(_) | Self::Watched | Self::Reloads => engine == Engine::Titan,
             // Of the other codings nginx and HAProxy know nothing as Debian has them.
             Self::Compress(coding) => {
                 engine != Engine::Floor && (coding == Coding::Gzip || engine == Engine::Titan)
@@ -98,7 +106,12 @@ impl Setup {
     /// The service behind the proxy, where `chosen` can be it.
     pub fn origin(self, chosen: Origin) -> Origin {
         match self {
-            Self::Plain | Self::Tls(_) | Self::H2c | Self::Policy(_) | Self::Reloads => chosen,
+            Self::Plain
+            | Self::Tls(_)
+            | Self::H2c
+            | Self::Policy(_)
+            | Self::Watched
+            | Self::Reloads => chosen,
             Self::H2ToH2 | Self::Grpc => Origin::Http2,
             Self::WebSocket | Self::Compress(_) => Origin::BuiltIn,
         }
@@ -107,7 +120,7 @@ impl Setup {
     /// Whether a proxy does its work already.
     pub fn answers(self, address: SocketAddr) -> bool {
         let answered = match self {
-            Self::Plain | Self::WebSocket | Self::Compress(_) | Self::Reloads => {
+            Self::Plain | Self::WebSocket | Self::Compress(_) | Self::Watched | Self::Reloads => {
                 answers_http1(address)
             }
             // Whether it refuses requests without a token is not the question here.

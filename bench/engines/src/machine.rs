@@ -16,15 +16,21 @@ const BUSY: f64 = 0.7;
 
 /// What the figures depend on besides the programs.
 pub struct Machine {
+    /// What the processor calls itself.
     pub model: String,
+    /// The cores that this process may use.
     pub cores: usize,
+    /// The release of Linux.
     pub kernel: String,
     /// How TCP paces what it sends; it applies to all engines alike.
     pub congestion_control: String,
     /// UTC, as 2026-01-31.
     pub date: String,
+    /// The core of what is measured.
     pub proxy_core: usize,
+    /// The core of the load generator.
     pub load_core: usize,
+    /// The core of the service behind what is measured.
     pub origin_core: usize,
     /// Connections that one process may hold open.
     pub descriptors: usize,
@@ -64,6 +70,12 @@ impl Machine {
         Ok(())
     }
 
+    /// Which core does what.
+    pub fn shares(&self) -> String {
+        let Self { proxy_core, load_core, origin_core, .. } = self;
+        format!("proxy on core {proxy_core}, load on {load_core}, origin on {origin_core}")
+    }
+
     /// The name of a result: the date and the machine, in letters that any file system takes.
     pub fn file_name(&self) -> String {
         let model: String = self.model.chars().map(plain_letter).collect();
@@ -75,12 +87,7 @@ impl Machine {
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { model, cores, kernel, congestion_control, date, .. } = self;
-        let Self { proxy_core, load_core, origin_core, .. } = self;
-        write!(
-            f,
-            "{date}, {model}, {cores} cores, Linux {kernel}, TCP {congestion_control}; \
-             proxy on core {proxy_core}, load on {load_core}, origin on {origin_core}"
-        )
+        write!(f, "{date}, {model}, {cores} cores, Linux {kernel}, TCP {congestion_control}")
     }
 }
 
