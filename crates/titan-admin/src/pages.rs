@@ -81,7 +81,7 @@ Titan admin interface
 /history           what was in force: GET
 /upgrade           another process takes over, over the Unix socket alone: POST
 /upstreams         how upstreams and their endpoints are doing: GET
-/upstreams/{name}  drain, eject or restore an endpoint, open or close a breaker: POST
+/upstreams/{name}  how one is doing: GET; drain, eject or restore an endpoint, open or close a breaker: POST
 /mirrors           copies of requests, and where the responses to them differ: GET
 /jwt/revocations   revoked tokens: GET, POST, DELETE with the id
 
@@ -158,14 +158,20 @@ impl Pages {
             }
             (Call::Upgrade, Some(_)) => upgrades::upgrade(&self.orders, &request).await,
             (Call::ListUpstreams, Some(_)) => upstreams::list(self.status.upstreams_now()),
-            (Call::OrderUpstream, Some(_)) => {
-                let name = calls::last_segment(request.head.path());
-                upstreams::order(&self.monitored, name, &request)
-            }
+            (Call::ReadUpstream | Call::OrderUpstream, Some(_)) => self.upstream(call, &request),
             (Call::ListMirrors, Some(_)) => mirrors::list(&self.status.mirrors()),
             (Call::ListRevocations | Call::Revoke | Call::Restore, Some(_)) => {
                 self.revocations(call, &request)
             }
+        }
+    }
+
+    fn upstream(&self, call: Call, request: &Request) -> Response {
+        let name = calls::last_segment(request.head.path());
+        let all = || self.status.upstreams_now();
+        match call {
+            Call::OrderUpstream => upstreams::order(&self.monitored, all, name, request),
+            _ => upstreams::read(all(), name),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::http::{Request, Response, media_type};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -123,8 +124,8 @@ struct Wanted<'r> {
     action: Cow<'r, str>,
     #[serde(borrow)]
     endpoint: Option<Cow<'r, str>>,
-    #[serde(borrow, rename = "for")]
-    time: Option<Cow<'r, str>>,
+    #[serde(rename = "for")]
+    time: Option<Value>,
 }
 
 /// The same, understood.
@@ -139,8 +140,22 @@ pub(crate) fn list(upstreams: Vec<UpstreamStatus>) -> Response {
     Response::json(Status::OK, &Listing { upstreams })
 }
 
-/// Has what the body wants done, in a moment.
-pub(crate) fn order(monitored: &Monitored, upstream: &[u8], request: &Request) -> Response {
+/// Shows the upstream of that name.
+pub(crate) fn read(upstreams: Vec<UpstreamStatus>, name: &[u8]) -> Response {
+    let missing = missing_upstream(&upstreams, &String::from_utf8_lossy(name));
+    match upstreams.into_iter().find(|upstream| upstream.name.as_bytes() == name) {
+        Some(upstream) => Response::json(Status::OK, &Shown::of(upstream)),
+        None => Response::problem(Status::NOT_FOUND, &missing),
+    }
+}
+
+/// Has what the body wants done, in a moment. `upstreams` says what there is if it is about something that there is not.
+pub(crate) fn order(
+    monitored: &Monitored,
+    upstreams: impl FnOnce() -> Vec<UpstreamStatus>,
+    upstream: &[u8],
+    request: &Request,
+) -> Response {
     if !media_type(&request.head).eq_ignore_ascii_case(JSON.as_bytes()) {
         return Response::problem(Status::BAD_REQUEST, "send `Content-Type: application/json`");
     }
@@ -150,22 +165,42 @@ pub(crate) fn order(monitored: &Monitored, upstream: &[u8], request: &Request) -
     };
     let upstream = String::from_utf8_lossy(upstream).into_owned();
     if !order.give(monitored, &upstream) {
-        let detail = format!("{}; /upstreams shows what there is", order.missing(&upstream));
-        return Response::problem(Status::NOT_FOUND, &detail);
+        return Response::problem(Status::NOT_FOUND, &order.missing(&upstreams(), &upstream));
     }
     let head = ResponseHead::with_status(Status::NO_CONTENT);
     Response { head, body: Vec::new(), is_last: false }
 }
 
-/// What an order wants, for the line about it; nothing of one that makes no sense.
+/// What an order wants, for the line about it, or why it makes no sense.
 pub(crate) fn named(request: &Request) -> String {
-    Order::read(&request.body).map(|order| order.to_string()).unwrap_or_default()
+    match Order::read(&request.body) {
+        Ok(order) => order.to_string(),
+        // Whoever sends it could break the line, or fill it.
+        Err(why) => why.chars().take(MAX_ADDRESS).flat_map(char::escape_debug).collect(),
+    }
+}
+
+/// That there is no such upstream, and which there are.
+fn missing_upstream(upstreams: &[UpstreamStatus], name: &str) -> String {
+    let names = some(upstreams.iter().map(|upstream| upstream.name.as_str()));
+    format!("there is no upstream `{name}`; there are {names}")
+}
+
+/// The first of these names, and how many there are beyond.
+fn some<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> String {
+    let more = names.len().saturating_sub(MOST_NAMED);
+    let named: Vec<_> = names.take(MOST_NAMED).map(|name| format!("`{name}`")).collect();
+    match (named.is_empty(), more) {
+        (true, _) => "none".to_owned(),
+        (false, 0) => named.join(", "),
+        (false, more) => format!("{} and {more} more: GET /upstreams", named.join(", ")),
+    }
 }
 
 impl Order {
     fn read(body: &[u8]) -> Result<Order, String> {
         let Wanted { action, endpoint, time } =
-            serde_json::from_slice(body).map_err(|error| error.to_string())?;
+            serde_json::from_slice(body).map_err(|error| format!("{error}; send {EXAMPLE}"))?;
         if endpoint.as_ref().is_some_and(|address| address.len() > MAX_ADDRESS) {
             return Err("`endpoint` is no address".to_owned());
         }
@@ -175,7 +210,10 @@ impl Order {
         }
         let time = match time {
             None => TIME,
-            Some(text) => titan_config::duration(&text).map_err(|why| format!("`for`: {why}"))?,
+            Some(Value::String(text)) => {
+                titan_config::duration(&text).map_err(|why| format!("`for`: {why}"))?
+            }
+            Some(_) => return Err("`for` is a duration with its unit, such as \"15m\"".to_owned()),
         };
         if !TIMES.contains(&time) {
             let why = "`for` is not between 1s and 24h; what is meant for longer belongs in the configuration";
@@ -209,23 +247,40 @@ impl Order {
         }
     }
 
-    fn missing(&self, upstream: &str) -> String {
+    /// What there is not, and what there is.
+    fn missing(&self, upstreams: &[UpstreamStatus], name: &str) -> String {
+        let Some(upstream) = upstreams.iter().find(|upstream| upstream.name == name) else {
+            return missing_upstream(upstreams, name);
+        };
+        let addresses = upstream.endpoints.iter().map(|member| member.endpoint.address.as_str());
+        let has_own = upstream.endpoints.iter().any(|member| member.breaker.is_some());
         match self {
-            Order::Endpoint { address, .. } => {
-                format!("the upstream `{upstream}` has no endpoint `{address}`")
+            Order::Endpoint { address, .. } | Order::Breaker { address: Some(address), .. }
+                if !addresses.clone().any(|it| it == address) =>
+            {
+                format!(
+                    "the upstream `{name}` has no endpoint `{address}`; it has {}",
+                    some(addresses)
+                )
             }
-            Order::Breaker { address: Some(address), .. } => {
-                format!("no endpoint `{address}` of the upstream `{upstream}` has a breaker")
+            _ if upstream.breaker.is_some() => {
+                format!(
+                    "the breaker of `{name}` is one for all its endpoints; leave `endpoint` out"
+                )
             }
-            Order::Breaker { address: None, .. } => {
-                format!("the upstream `{upstream}` has no breaker as a whole")
+            _ if has_own => {
+                format!("each endpoint of `{name}` has a breaker of its own; name its `endpoint`")
             }
+            _ => format!("`{name}` has no `circuit_breaker`"),
         }
     }
 }
 
 /// What no address of an endpoint is longer than: it is a part of lines.
 const MAX_ADDRESS: usize = 300;
+/// How many names a message has.
+const MOST_NAMED: usize = 10;
+const EXAMPLE: &str = r#"{"action": "drain", "endpoint": "10.0.0.7:8080", "for": "15m"}"#;
 const ACTIONS: &str =
     "`drain`, `eject`, `restore`, `open_breaker`, `close_breaker` and `release_breaker`";
 

@@ -274,6 +274,71 @@ fn an_endpoint_is_drained_for_a_time_by_somebody() {
 }
 
 #[test]
+fn an_order_that_cannot_be_meant_is_told_what_there_is() {
+    let desk = Desk::new();
+    let fields = &[("Content-Type", "application/json")];
+    let refused = |name: &str, body: &str| {
+        let target = &format!("/upstreams/{name}");
+        let ask = Ask { method: Method::POST, target, fields, body, ..Ask::default() };
+        let problem = runtime().block_on(desk.responds(&ask)).body;
+        let problem: Value = serde_json::from_slice(&problem).unwrap();
+        problem["detail"].as_str().unwrap().to_owned()
+    };
+    for (name, body, detail) in [
+        (
+            "apis",
+            r#"{"action":"open_breaker"}"#,
+            "there is no upstream `apis`; there are `api`, `next`",
+        ),
+        (
+            "api",
+            r#"{"action":"drain","endpoint":"a:1"}"#,
+            "the upstream `api` has no endpoint `a:1`; it has `127.0.0.1:1`",
+        ),
+        (
+            "api",
+            r#"{"action":"open_breaker","endpoint":"127.0.0.1:1"}"#,
+            "the breaker of `api` is one for all its endpoints; leave `endpoint` out",
+        ),
+        ("next", r#"{"action":"open_breaker"}"#, "`next` has no `circuit_breaker`"),
+        (
+            "api",
+            r#"{"action":"drain","endpoint":"127.0.0.1:1","for":60}"#,
+            "`for` is a duration with its unit, such as \"15m\"",
+        ),
+        (
+            "api",
+            "drain it",
+            "expected value at line 1 column 1; send {\"action\": \"drain\", \"endpoint\": \"10.0.0.7:8080\", \"for\": \"15m\"}",
+        ),
+    ] {
+        assert_eq!(refused(name, body), detail, "{body}");
+    }
+    refused("api", "{\"action\":\"drain\\nuid 0\"}");
+    let line = desk.lines().pop().unwrap();
+    assert!(line.contains("refused (400): `action` is none of `drain`"), "{line}");
+    refused("api", "{\"action\":\"drain\",\"a\\nuid 0\":1}");
+    let line = desk.lines().pop().unwrap();
+    assert!(line.contains("unknown field `a\\nuid 0`"), "{line}");
+}
+
+#[test]
+fn one_upstream_is_shown_by_its_name() {
+    let desk = Desk::new();
+    let asks = |target| {
+        let (status, shown) = desk.asks(Method::GET, target);
+        (status, serde_json::from_str::<Value>(&shown).unwrap())
+    };
+    let (_, all) = asks("/upstreams");
+    assert_eq!(asks("/upstreams/next"), (200, all["upstreams"][1].clone()));
+    let (status, problem) = asks("/upstreams/nexte");
+    assert_eq!(
+        (status, &problem["detail"]),
+        (404, &json!("there is no upstream `nexte`; there are `api`, `next`"))
+    );
+}
+
+#[test]
 fn a_breaker_is_opened_by_hand_and_released() {
     let desk = Desk::new();
     let breaker = || {

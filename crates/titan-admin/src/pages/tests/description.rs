@@ -205,7 +205,7 @@ fn good(call: Call) -> Ask<'static> {
     let entry = calls::CALLS.iter().find(|entry| entry.call == call).unwrap();
     let target = match call {
         Call::Restore => "/jwt/revocations/1",
-        Call::OrderUpstream => "/upstreams/api",
+        Call::ReadUpstream | Call::OrderUpstream => "/upstreams/api",
         _ => entry.path,
     };
     let (fields, body): (&[(&str, &str)], &str) = match call {
@@ -399,6 +399,10 @@ async fn every_response_is_described_and_every_described_one_is_served() {
     served.note(&api, Call::ListMirrors, &mirrors);
     served.note(&api, Call::ListMirrors, &mirrors::list(&[mirror()]));
     served.note(&api, Call::ListUpstreams, &desk.responds(&good(Call::ListUpstreams)).await);
+    for target in ["/upstreams/api", "/upstreams/none"] {
+        let ask = Ask { target, ..good(Call::ReadUpstream) };
+        served.note(&api, Call::ReadUpstream, &desk.responds(&ask).await);
+    }
     let revocations = [
         (Call::ListRevocations, "/jwt/revocations?limit=x", ""),
         (Call::Revoke, "", "{"),
