@@ -81,7 +81,7 @@ impl Policy for Fault {
             ]
         },
         event: |policy, fault| {
-            Some(format!("policy `{policy}` makes requests fail on purpose ({fault}); so far:"))
+            Some(format!("policy `{policy}` makes requests fail on purpose ({fault}):"))
         },
     }];
 

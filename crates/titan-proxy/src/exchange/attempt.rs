@@ -82,10 +82,12 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     /// A failure of this request.
     fn detail(&self, what: String) -> FailureDetail {
         let id = self.snapshot.forwarding.request_id(&self.request.fields);
+        // Its client has noticed nothing.
+        let whose = if self.record.is_copy { " (a copy)" } else { "" };
         FailureDetail {
             what,
             route: self.record.route.map(|it| self.snapshot.counted(Some(it)).name().to_owned()),
-            request: id.map(|id| String::from_utf8_lossy(id).into_owned()),
+            request: id.map(|id| format!("{}{whose}", String::from_utf8_lossy(id))),
         }
     }
 

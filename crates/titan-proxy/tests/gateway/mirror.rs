@@ -200,6 +200,8 @@ fn a_mirror_that_fails_is_not_noticed() {
         let figures = &gateway.status().upstreams()[1];
         assert_eq!(figures.sum(|cells| cells.requests.get()), 6);
         assert_eq!(figures.sum(retries), 0, "a copy is not sent again");
+        let told = gateway.upstream_failures().remove(0).request.expect("it has an id");
+        assert!(told.ends_with(" (a copy)"), "{told}");
     }
 }
 
