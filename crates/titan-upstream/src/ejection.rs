@@ -101,7 +101,9 @@ pub fn judge(
     // Without settings nobody ejects but an operator.
     let Some(settings) = settings else { return changes };
     observed.iter_mut().for_each(|one| one.record.observe(settings, one.counts, now));
-    for (place, why) in suspects(settings, observed) {
+    let suspects = suspects(settings, observed);
+    let grows = one_fares_well(observed, &suspects);
+    for &(place, why) in &suspects {
         if observed[place].record.ejected.is_some() {
             continue;
         }
@@ -113,7 +115,7 @@ pub fn judge(
                 changes.push((first, Change::ReturnsEarly));
             }
         } else if is_below(settings.max_share, observed) {
-            let ejected = observed[place].record.eject(settings, why, now);
+            let ejected = observed[place].record.eject(settings, why, grows, now);
             changes.push((place, Change::Ejects(ejected)));
         }
     }
@@ -134,8 +136,19 @@ fn suspects(settings: &Ejection, observed: &[Observed<'_>]) -> Vec<(usize, Why)>
 
 /// Whether another one gets requests if that one does not.
 fn leaves_another(observed: &[Observed<'_>], place: usize) -> bool {
-    let takes = |one: &Observed<'_>| one.is_usable && !one.rests && one.record.ejected.is_none();
-    observed.iter().enumerate().any(|(other, one)| other != place && takes(one))
+    observed.iter().enumerate().any(|(other, one)| other != place && one.takes_requests())
+}
+
+/// Whether one gets requests and fares well with them. One that was ejected of late has to show it first.
+fn one_fares_well(observed: &[Observed<'_>], suspects: &[(usize, Why)]) -> bool {
+    let shows_it = |one: &Observed<'_>| {
+        let Counts { requests, failures, .. } = one.record.window(one.counts);
+        one.record.times == 0 || requests > failures
+    };
+    let fares_well = |one| Observed::takes_requests(one) && shows_it(one);
+    let mut fares_well: Vec<bool> = observed.iter().map(fares_well).collect();
+    suspects.iter().for_each(|(place, _)| fares_well[*place] = false);
+    fares_well.contains(&true)
 }
 
 /// The one of the others that was ejected first, if it has been for long enough.
@@ -182,6 +195,12 @@ fn by_window(settings: &Ejection, own: Counts, others: Counts) -> Option<Why> {
     let [mean, of_others] = [own.mean(least)?, others.mean(least)?];
     (mean > of_others.saturating_mul(factor.get().into()))
         .then_some(Why::Slow { mean, others: of_others })
+}
+
+impl Observed<'_> {
+    fn takes_requests(&self) -> bool {
+        self.is_usable && !self.rests && self.record.ejected.is_none()
+    }
 }
 
 impl Record {
@@ -235,8 +254,10 @@ impl Record {
         counts - self.past.front().map_or(counts, |(_, counts)| *counts)
     }
 
-    fn eject(&mut self, settings: &Ejection, why: Why, now: Duration) -> Ejected {
-        self.times = self.times.saturating_add(1);
+    /// Ejects it, for longer than the last time if its time `grows`: not where all of them fail. Such an outage would be over long before
+    /// ejections that it had made ever longer, and until they are, one endpoint would take the requests of all.
+    fn eject(&mut self, settings: &Ejection, why: Why, grows: bool, now: Duration) -> Ejected {
+        self.times = self.times.saturating_add(grows.into()).max(1);
         let time = settings.time.saturating_mul(self.times).min(settings.max_time);
         let ejected = Ejected { why, since: now, until: now + time };
         self.ejected = Some(ejected);

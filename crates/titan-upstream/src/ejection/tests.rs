@@ -201,17 +201,33 @@ fn the_first_that_was_ejected_returns_when_the_last_one_fails() {
         _ => panic!("{changes:?}"),
     };
     assert_eq!(why(group.judged()), ejected(1));
-    // Where both are down they take turns, each time a little later.
+    // Where both are down they take turns.
     group.in_a_row[0] = (2, 0);
     group.now += PART;
     assert_eq!(group.judged(), [(1, Change::ReturnsEarly)]);
     group.in_a_row[1] = (0, 0);
     assert_eq!(why(group.judged()), ejected(0));
-    group.in_a_row[1] = (2, 0);
-    group.now += PART;
-    assert_eq!(group.judged(), []);
-    group.now += PART;
-    assert_eq!(group.judged(), [(0, Change::ReturnsEarly)]);
+}
+
+// field: ejection.time
+#[test]
+fn an_outage_of_all_lasts_no_longer_by_their_ejections() {
+    let text = "consecutive_failures: 2, failure_share: off, time: 10s, max_time: 300s";
+    for of_their_own in [0, 1] {
+        let mut group = Group::new(settings(text), 3);
+        // One has failed alone before.
+        group.in_a_row[0] = (2 * of_their_own, 0);
+        group.judged();
+        group.in_a_row = vec![(2, 0); 3];
+        for _ in 0..300 {
+            group.now += PART;
+            group.judged();
+        }
+        group.in_a_row = vec![(0, 0); 3];
+        group.now += Duration::from_secs(10) * (1 + of_their_own);
+        group.judged();
+        assert_eq!(group.ejected(), [0; 0], "with {of_their_own} before");
+    }
 }
 
 // field: ejection.max_share
