@@ -68,6 +68,7 @@ struct Budget {
 struct ShownBreaker {
     state: &'static str,
     by_operator: bool,
+    why: Option<String>,
     since: OffsetDateTimeText,
     ends_in_seconds: Option<f64>,
     requests: u64,
@@ -114,6 +115,9 @@ struct ShownReason {
     why: String,
     #[serde(with = "time::serde::rfc3339::option")]
     since: Option<OffsetDateTime>,
+    /// Nothing where it is not known when it ends.
+    #[serde(with = "time::serde::rfc3339::option")]
+    until: Option<OffsetDateTime>,
 }
 
 /// What is wanted of an endpoint or a breaker.
@@ -321,6 +325,7 @@ impl ShownBreaker {
                 BreakerState::HalfOpen => "half_open",
             },
             by_operator: status.is_forced,
+            why: figures.cause.map(|cause| cause.to_string()),
             since: OffsetDateTimeText((SystemTime::now() - lasted).into()),
             ends_in_seconds: ends_in.map(|time| time.as_secs_f64()),
             requests: status.counts.requests,
@@ -383,14 +388,15 @@ impl ShownReason {
             state: Condition::Draining.as_str(),
             why: "the configuration drains it".to_owned(),
             since: None,
+            until: None,
         });
         story.reasons.iter().map(ShownReason::of).chain(by_file).collect()
     }
 
     fn of(reason: &Reason) -> ShownReason {
-        let Reason { fact, why, since } = reason;
-        let (state, since) = (fact.condition().as_str(), Some(OffsetDateTime::from(*since)));
-        ShownReason { state, why: why.clone(), since }
+        let Reason { fact, why, since, until } = reason;
+        let (since, until) = (Some((*since).into()), until.map(OffsetDateTime::from));
+        ShownReason { state: fact.condition().as_str(), why: why.clone(), since, until }
     }
 }
 

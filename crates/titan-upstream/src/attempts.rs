@@ -264,12 +264,18 @@ impl AdmittedAttempt {
     }
 
     /// Notes how the request has fared in the end: with a response, whose head took so long where that was measured, or with
-    /// a failure of the endpoint. Where it says nothing about the endpoint, this is not called. What is noted first counts.
-    pub fn note_end(&self, end: Result<(Status, Option<Duration>), Kind>) {
+    /// a failure of the endpoint. Where it says nothing about the endpoint, this is not called. What is noted first counts. Whether it is
+    /// a response that counts as an error.
+    pub fn note_end(&self, end: Result<(Status, Option<Duration>), Kind>) -> bool {
         if self.is_noted.replace(true) {
-            return;
+            return false;
         }
-        self.attempt.note_end(end.ok());
+        let fared = self.attempt.note_end(end.ok());
+        self.note_for_breaker(end);
+        fared == Some(Fared::Error)
+    }
+
+    fn note_for_breaker(&self, end: Result<(Status, Option<Duration>), Kind>) {
         let Some((ticket, breaking)) = self.take_ticket() else { return };
         let now = since_start(Instant::now());
         let outcome = match end {
@@ -388,16 +394,16 @@ impl Attempt {
     }
 
     /// Notes how the request has fared in the end: with a response, whose head took so long where that was measured, or with none.
-    fn note_end(&self, response: Option<(Status, Option<Duration>)>) {
+    /// `None` where nobody judges by it.
+    fn note_end(&self, response: Option<(Status, Option<Duration>)>) -> Option<Fared> {
+        let is_failure = self.members.is_failure(response.map_or(Status::OK, |it| it.0))?;
         let fared = match response {
-            None if self.members.is_failure(Status::OK).is_none() => return,
             None => Fared::Failed,
-            Some((status, took)) => {
-                let Some(is_failure) = self.members.is_failure(status) else { return };
-                if is_failure { Fared::Error } else { Fared::Well { took } }
-            }
+            Some(_) if is_failure => Fared::Error,
+            Some((_, took)) => Fared::Well { took },
         };
         self.endpoint().health.tally.note(fared);
+        Some(fared)
     }
 
     /// Writes the cookie that ties the client to the endpoint, where one is due.

@@ -21,6 +21,7 @@ pub use window::Counts;
 use machine::Machine;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What decides whether requests pass. Every moment is given as the time since the process has started.
@@ -35,6 +36,8 @@ pub struct Breaker {
 /// What a breaker has done so far, for metrics.
 #[derive(Default)]
 struct Ledger {
+    /// What has led to the state.
+    last: Mutex<Option<Transition>>,
     /// By the states from and to.
     transitions: [[AtomicU64; 3]; 3],
     rejected: AtomicU64,
@@ -55,6 +58,8 @@ pub struct BreakerFigures {
     pub lasted: [Duration; 3],
     /// Since when it is in its state.
     pub since: Duration,
+    /// Why it is; `None` of one that was never in another.
+    pub cause: Option<Cause>,
 }
 
 /// What an operator wants a breaker to be.
@@ -75,16 +80,13 @@ impl Breaker {
         now: Duration,
         tell: impl FnOnce(Transition),
     ) -> Result<Ticket, Rejected> {
-        match self.machine.try_pass(thresholds, now) {
-            Ok((ticket, transition)) => {
-                self.note(transition, now, tell);
-                Ok(ticket)
-            }
-            Err(rejected) => {
-                self.note_rejected();
-                Err(rejected)
-            }
-        }
+        self.expire(now, tell);
+        self.machine.try_pass(thresholds, now).inspect_err(|_| self.note_rejected())
+    }
+
+    /// Ends what has lasted for its time, whether requests come or not.
+    pub fn expire(&self, now: Duration, tell: impl FnOnce(Transition)) {
+        self.note(self.machine.expire(now), now, tell);
     }
 
     /// Counts a request that was rejected because it would not have passed.
@@ -170,9 +172,12 @@ struct Told<'t> {
 impl fmt::Display for Told<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Told { transition: Transition { from, to, lasts, cause }, whose } = self;
-        match from == to {
-            true => write!(f, "the circuit breaker{whose} stays {to}")?,
-            false => write!(f, "the circuit breaker{whose} changes from {from} to {to}")?,
+        match (from == to, cause) {
+            (true, Cause::TimePassed | Cause::Released) => {
+                write!(f, "the circuit breaker{whose} is {to} and decides by itself again")?;
+            }
+            (true, _) => write!(f, "the circuit breaker{whose} stays {to}")?,
+            (false, _) => write!(f, "the circuit breaker{whose} changes from {from} to {to}")?,
         }
         if let Some(lasts) = lasts {
             write!(f, " for {lasts:?}")?;
@@ -186,6 +191,7 @@ impl Ledger {
     /// lasted so much longer or shorter.
     fn enter(&self, transition: Transition, now: Duration) {
         let Transition { from, to, .. } = transition;
+        *self.last() = Some(transition);
         self.transitions[from.index()][to.index()].fetch_add(1, Ordering::Relaxed);
         let now = millis(now);
         let lasted = now.saturating_sub(self.since.swap(now, Ordering::Relaxed));
@@ -198,7 +204,12 @@ impl Ledger {
         let mut lasted = self.lasted.each_ref().map(|it| Duration::from_millis(load(it)));
         lasted[state.index()] += now.saturating_sub(since);
         let transitions = self.transitions.each_ref().map(|from| from.each_ref().map(load));
-        BreakerFigures { transitions, rejected: load(&self.rejected), lasted, since }
+        let cause = self.last().filter(|last| last.to == state).map(|last| last.cause);
+        BreakerFigures { transitions, rejected: load(&self.rejected), lasted, since, cause }
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<Transition>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -147,6 +147,16 @@ impl Breaking {
         true
     }
 
+    /// Ends what has lasted for its time, whether requests come or not: what is shown of a breaker is what the next request meets.
+    pub(crate) fn expire(&self, endpoints: &[Arc<Endpoint>], now: Duration) {
+        if let Some(whole) = &self.whole {
+            return whole.expire(now, |it| self.tell(it, None));
+        }
+        for endpoint in endpoints {
+            endpoint.breaker().expire(now, |it| self.tell(it, Some(endpoint)));
+        }
+    }
+
     /// How the breaker of the upstream, or of that endpoint, is doing; `None` where there is none.
     pub(crate) fn status(&self, endpoint: Option<&Endpoint>) -> Option<BreakerNow> {
         let (breaker, now) = (self.named(endpoint)?, since_start(Instant::now()));

@@ -4,6 +4,7 @@
 //! counted until both are taken: under a flood of failures, recording one costs a load and an addition.
 
 use arc_swap::ArcSwapOption;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use titan_io::error::Kind;
@@ -27,6 +28,8 @@ pub enum Cause {
     Name,
     /// A failed attempt was not repeated because the budget for retries is used up.
     RetryBudget,
+    /// An endpoint has responded, with an error.
+    ErrorResponse,
 }
 
 /// The description of one failure.
@@ -41,7 +44,7 @@ pub struct FailureDetail {
 }
 
 /// The codes of the causes that are no kinds, after those of kinds.
-const OTHERS: [&str; 2] = ["name", "retry-budget"];
+const OTHERS: [&str; 3] = ["name", "retry-budget", "error-response"];
 
 impl FailureLog {
     /// Counts a failure; `describe` describes it if it is the first.
@@ -64,6 +67,7 @@ impl FailureLog {
             Cause::Failed(kind) => Some(&self.0[kind.index()?]),
             Cause::Name => self.0.get(Kind::CODES.len()),
             Cause::RetryBudget => self.0.get(Kind::CODES.len() + 1),
+            Cause::ErrorResponse => self.0.get(Kind::CODES.len() + 2),
         }
     }
 
@@ -78,6 +82,12 @@ impl FailureLog {
 }
 
 impl FailureDetail {
+    /// A probe of the endpoint at that address which could not be made.
+    pub fn of_probe(address: &impl fmt::Display, why: &str) -> FailureDetail {
+        let what = format!("{address}: {why}; it was not probed");
+        FailureDetail { what, route: None, request: None }
+    }
+
     /// A name that has no address.
     pub fn of_name(name: &str, reason: &str) -> FailureDetail {
         let what = format!("{name} does not resolve: {reason}");
@@ -115,10 +125,12 @@ mod tests {
         }
         failure_log.note(Cause::Name, || detail("a.test"));
         failure_log.note(Cause::RetryBudget, || detail("no retry"));
+        failure_log.note(Cause::ErrorResponse, || detail("status 500"));
         let told = [
             ("connect", "first".to_owned(), 3),
             ("name", "a.test".to_owned(), 1),
             ("retry-budget", "no retry".to_owned(), 1),
+            ("error-response", "status 500".to_owned(), 1),
         ];
         assert_eq!(taken(&failure_log), told);
         assert_eq!(taken(&failure_log), []);

@@ -52,6 +52,8 @@ pub struct Reason {
     pub why: String,
     /// When it was made.
     pub since: SystemTime,
+    /// When it ends, where it holds for a time.
+    pub until: Option<SystemTime>,
 }
 
 /// Who is told of what becomes of endpoints.
@@ -195,10 +197,26 @@ impl Health {
 
     /// Decides whether a fact holds, and why.
     pub fn decide(&self, fact: Fact, holds: bool, why: &dyn fmt::Display) {
+        self.note_decision((fact, None), holds, why);
+    }
+
+    /// Decides that a fact holds for a time, and why.
+    pub fn decide_for(&self, fact: Fact, time: Duration, why: &dyn fmt::Display) {
+        self.note_decision((fact, Some(time)), true, why);
+    }
+
+    fn note_decision(
+        &self,
+        (fact, time): (Fact, Option<Duration>),
+        holds: bool,
+        why: &dyn fmt::Display,
+    ) {
         let mut story = self.story();
         let is_ejected = matches!(fact, Fact::Ejected | Fact::EjectedByHand);
         story.ejections += u64::from(is_ejected && holds);
-        story.note(Reason { fact, why: why.to_string(), since: SystemTime::now() }, holds);
+        let since = SystemTime::now();
+        let until = time.map(|time| since + time);
+        story.note(Reason { fact, why: why.to_string(), since, until }, holds);
         drop(story);
         self.set(fact, holds);
     }

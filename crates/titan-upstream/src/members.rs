@@ -89,6 +89,28 @@ pub(crate) struct Supply {
     pub(crate) panics: bool,
 }
 
+impl Supply {
+    /// What it means for requests.
+    pub(crate) fn outcome(self) -> Outcome {
+        match self {
+            Supply { panics: true, .. } => Outcome::All,
+            Supply { usable: 0, .. } => Outcome::Nobody,
+            Supply { .. } => Outcome::Usable,
+        }
+    }
+}
+
+/// Which endpoints of an upstream get requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Those that can take them.
+    Usable,
+    /// All that are there, because too few of them can take any.
+    All,
+    /// None.
+    Nobody,
+}
+
 /// The members of an upstream, and which of them may be chosen, as one worker knows it.
 pub struct KnownUpstream {
     members: Arc<Members>,

@@ -10,7 +10,7 @@ mod watched;
 use crate::breaker::Forced;
 use crate::health::{Signals, since_start};
 use crate::members::Upstream;
-use crate::probe::Prober;
+use crate::probe::{ProbeFailure, Prober};
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -79,7 +79,7 @@ pub struct HealthMonitor {
 }
 
 /// The probes that run.
-type Probes = JoinSet<(Asked, Result<(), String>)>;
+type Probes = JoinSet<(Asked, Result<(), ProbeFailure>)>;
 
 /// Which probe it is.
 struct Asked {
@@ -214,10 +214,10 @@ impl HealthMonitor {
             }
         }
         self.start_probes();
-        self.upstreams.values_mut().for_each(WatchedUpstream::note_panic);
+        self.upstreams.values_mut().for_each(WatchedUpstream::note_supply);
     }
 
-    fn note_probe(&mut self, asked: &Asked, outcome: Result<(), String>) {
+    fn note_probe(&mut self, asked: &Asked, outcome: Result<(), ProbeFailure>) {
         if let Some(watched) = self.upstreams.get_mut(&asked.upstream) {
             watched.note_probe(asked, outcome, self.prober.random());
         }

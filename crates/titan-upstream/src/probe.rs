@@ -24,7 +24,7 @@ use titan_h1::{Body, Connection};
 use titan_h2::Destination;
 use titan_http::{BadField, Method, RequestHead, Status};
 use titan_io::body::{BodySource, Text};
-use titan_io::error::{Error, Kind};
+use titan_io::error::{Error, Kind, is_shortage};
 use titan_io::io::Io;
 use titan_io::relay::{Pump, StallLimits};
 
@@ -32,6 +32,21 @@ use titan_io::relay::{Pump, StallLimits};
 pub struct Prober {
     io: Rc<Io>,
     pools: Pools,
+}
+
+/// Why a probe has not succeeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeFailure {
+    /// In words.
+    pub why: String,
+    /// Whether this machine has no descriptor or memory left for a connection: that says nothing of the endpoint.
+    pub is_shortage: bool,
+}
+
+impl From<String> for ProbeFailure {
+    fn from(why: String) -> ProbeFailure {
+        ProbeFailure { why, is_shortage: false }
+    }
 }
 
 /// An endpoint as probes see it.
@@ -101,31 +116,35 @@ impl Prober {
         self.pools.sweep(&self.io.clock);
     }
 
-    /// Probes an endpoint; why it is not healthy, if it is not.
-    pub async fn probe(&self, probed: &Probed, check: &HealthCheck) -> Result<(), String> {
+    /// Probes an endpoint.
+    pub async fn probe(&self, probed: &Probed, check: &HealthCheck) -> Result<(), ProbeFailure> {
         let Probed { endpoint } = probed;
-        let explain =
-            |error: Error| endpoint.take_reason(error.kind).unwrap_or_else(|| error.to_string());
+        let explain = |error: Error| {
+            let why = endpoint.take_reason(error.kind).unwrap_or_else(|| error.to_string());
+            ProbeFailure { why, is_shortage: error.kind == Kind::NoSocket }
+        };
         let asked = async {
             match &check.probe {
-                Probe::Tcp => reach(&endpoint.address).await.map(drop).map_err(|it| it.to_string()),
+                Probe::Tcp => reach(&endpoint.address).await.map(drop).map_err(|error| {
+                    ProbeFailure { why: error.to_string(), is_shortage: is_shortage(&error) }
+                }),
                 Probe::Tls => {
                     let connected = connect(endpoint, false).await;
                     connected.map(drop).map_err(|kind| explain(kind.into()))
                 }
                 Probe::Http(http) => {
-                    let question = Question::of_http(http, endpoint).map_err(|_| UNSENDABLE)?;
+                    let question = Question::of_http(http, endpoint).map_err(|_| unsendable())?;
                     let answer = self.ask(endpoint, &question, check.timeout).await;
-                    judge_http(http, &answer.map_err(explain)?)
+                    Ok(judge_http(http, &answer.map_err(explain)?)?)
                 }
                 Probe::Grpc(grpc) => {
-                    let question = Question::of_grpc(grpc, endpoint).map_err(|_| UNSENDABLE)?;
+                    let question = Question::of_grpc(grpc, endpoint).map_err(|_| unsendable())?;
                     let answer = self.ask(endpoint, &question, check.timeout).await;
-                    judge_grpc(&answer.map_err(explain)?)
+                    Ok(judge_grpc(&answer.map_err(explain)?)?)
                 }
             }
         };
-        let late = || Err(format!("no response within {:?}", check.timeout));
+        let late = || Err(format!("no response within {:?}", check.timeout).into());
         tokio::time::timeout(check.timeout, asked).await.unwrap_or_else(|_| late())
     }
 
@@ -213,7 +232,10 @@ impl Prober {
 }
 
 /// A path or a field that no request can have; the configuration has none.
-const UNSENDABLE: &str = "its request cannot be written";
+fn unsendable() -> ProbeFailure {
+    "its request cannot be written".to_owned().into()
+}
+
 const GRPC_STATUS: &[u8] = b"grpc-status";
 
 impl<'q> Question<'q> {

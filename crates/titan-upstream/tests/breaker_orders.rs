@@ -63,15 +63,20 @@ impl Shared {
     fn open(thresholds: Thresholds) -> Arc<Shared> {
         let shared = Shared::of(thresholds);
         for _ in 0..2 {
-            let ticket = shared.pass(START).expect("it is closed").0;
+            let ticket = shared.pass(START).expect("it is closed");
             shared.finish(ticket, BADLY, START);
         }
         assert_eq!(shared.state(), State::Open);
         shared
     }
 
-    fn pass(&self, now: Duration) -> Option<(Ticket, Option<Transition>)> {
-        self.machine.try_pass(&self.thresholds, now).ok()
+    /// What has changed before, and whether it passes.
+    fn try_pass(&self, now: Duration) -> (Option<Transition>, Option<Ticket>) {
+        (self.machine.expire(now), self.machine.try_pass(&self.thresholds, now).ok())
+    }
+
+    fn pass(&self, now: Duration) -> Option<Ticket> {
+        self.try_pass(now).1
     }
 
     fn finish(&self, ticket: Ticket, outcome: Outcome, now: Duration) -> Option<Transition> {
@@ -80,7 +85,8 @@ impl Shared {
 
     /// A request to a half-open breaker; none where it is rejected. What has changed by it.
     fn try_out(&self, outcome: Option<Outcome>) -> Vec<Transition> {
-        let Some((ticket, before)) = self.pass(LATER) else { return Vec::new() };
+        let (before, ticket) = self.try_pass(LATER);
+        let Some(ticket) = ticket else { return before.into_iter().collect() };
         let most = u64::from(self.thresholds.half_open_requests.get());
         let is_trial = self.state() == State::HalfOpen;
         let out = self.out.fetch_add(1, Ordering::SeqCst) + 1;
@@ -134,7 +140,7 @@ fn race<T: Copy + Send + 'static>(
 
 /// Requests to a closed breaker that fare so at the same moment; what has changed by them.
 fn fare(shared: &Arc<Shared>, outcomes: &[Outcome]) -> Vec<(State, State)> {
-    let ticket = shared.pass(START).expect("it is closed").0;
+    let ticket = shared.pass(START).expect("it is closed");
     let outcomes: Vec<_> = outcomes.iter().map(|outcome| (ticket, *outcome)).collect();
     race(shared, &outcomes, |shared, (ticket, outcome)| {
         shared.finish(ticket, outcome, START).into_iter().collect()
@@ -158,7 +164,7 @@ fn failures_in_a_row_are_told_from_others() {
         let changes = fare(&shared, &[BADLY, WELL]);
         assert_eq!((changes, shared.state()), (Vec::new(), State::Closed));
         // Whichever of them was the last one.
-        let ticket = shared.pass(START).expect("it is closed").0;
+        let ticket = shared.pass(START).expect("it is closed");
         let in_a_row =
             |shared: &Shared| shared.machine.status(&shared.thresholds, START).failures_in_a_row;
         let before = in_a_row(&shared);
@@ -229,8 +235,8 @@ fn success_and_failure_at_the_same_moment_are_one_change() {
     let two = NonZeroU16::new(2).expect("it is not 0");
     in_every_order(move || {
         let shared = Shared::open(Thresholds { half_open_requests: two, ..thresholds() });
-        let first = shared.pass(LATER).expect("it is tried").0;
-        let second = shared.pass(LATER).expect("it is tried").0;
+        let first = shared.pass(LATER).expect("it is tried");
+        let second = shared.pass(LATER).expect("it is tried");
         let changes = race(&shared, &[(first, WELL), (second, BADLY)], |shared, (ticket, it)| {
             shared.finish(ticket, it, LATER).into_iter().collect()
         });
@@ -246,11 +252,11 @@ fn a_late_outcome_counts_in_no_later_time() {
         Thresholds { failure_share: Some(5_000), min_requests: NonZeroU32::MIN, ..thresholds() };
     in_many_orders(move || {
         let shared = Shared::of(shares.clone());
-        let late = shared.pass(START).expect("it is closed").0;
+        let late = shared.pass(START).expect("it is closed");
         let changes = race(&shared, &[Some(late), None], |shared, late| match late {
             Some(late) => shared.finish(late, BADLY, LATER).into_iter().collect(),
             None => {
-                let Some((ticket, _)) = shared.pass(START) else { return Vec::new() };
+                let Some(ticket) = shared.pass(START) else { return Vec::new() };
                 let mut changes: Vec<_> = shared.finish(ticket, BADLY, START).into_iter().collect();
                 changes.extend(shared.try_out(Some(WELL)));
                 changes

@@ -19,7 +19,7 @@ use titan_io::error::{Error, Kind, Side};
 use titan_io::relay::{Pump, StallLimits};
 use titan_upstream::attempts::{Attempt, RunningAttempt};
 use titan_upstream::call::Call;
-use titan_upstream::cells::UpstreamCells;
+use titan_upstream::cells::{RetryReason, UpstreamCells};
 use titan_upstream::connection::Connection;
 use titan_upstream::endpoint::Endpoint;
 use titan_upstream::failure_log::{Cause, FailureDetail};
@@ -68,12 +68,20 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         self.snapshot.upstreams[index].failure_log.note(Cause::Failed(error.kind), describe);
     }
 
-    /// Records that the budget of that upstream has kept a failed attempt from being repeated.
-    pub(super) fn log_refused_retry(&self, upstream: &Upstream) {
+    /// Records that an endpoint has responded with an error.
+    pub(super) fn log_error_response(&self, endpoint: &Endpoint, status: Status) {
+        let means = if self.record.dialect.is_some() { "an error of the call, like " } else { "" };
+        let describe = || self.detail(format!("{}: {means}status {status}", endpoint.address));
+        endpoint.failure_log().note(Cause::ErrorResponse, describe);
+    }
+
+    /// Records that the budget of that upstream has kept an attempt from being repeated for that reason.
+    pub(super) fn log_refused_retry(&self, upstream: &Upstream, reason: RetryReason) {
         let describe = || {
             let RetryBudget { share, floor } = upstream.config().retry_budget;
+            let reason = reason.name();
             self.detail(format!(
-                "retries are limited to {share} of its requests and {floor} a second"
+                "no retry ({reason}): retries are limited to {share} of its requests and {floor} a second"
             ))
         };
         upstream.failure_log.note(Cause::RetryBudget, describe);

@@ -184,8 +184,14 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     /// Tells the endpoint's health how the attempt has fared, where that says something of the endpoint.
     pub(super) fn note_end(&self, attempt: &AdmittedAttempt, error: Option<&Error>) {
         match (error, self.record.responded) {
-            (None, Some(responded)) => attempt.note_end(Ok(responded)),
-            (Some(error), _) if error.side == Side::Upstream => attempt.note_end(Err(error.kind)),
+            (None, Some(responded)) => {
+                if attempt.note_end(Ok(responded)) {
+                    self.log_error_response(attempt.endpoint(), responded.0);
+                }
+            }
+            (Some(error), _) if error.side == Side::Upstream => {
+                attempt.note_end(Err(error.kind));
+            }
             (None, None) | (Some(_), _) => {}
         }
     }

@@ -118,7 +118,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         }
         if !upstream.withdraw_retry() {
             cells.retries_refused.add(1);
-            self.log_refused_retry(upstream);
+            self.log_refused_retry(upstream, reason);
             return false;
         }
         cells.note_retry(reason);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use titan_proxy::{BreakerNow, BreakerState};
+use titan_proxy::{BreakerNow, BreakerState, BreakerWish};
 use titan_testkit::h2::Head;
 use titan_testkit::upstream::{self, ok};
 use titan_testkit::{
@@ -324,6 +324,24 @@ fn each_endpoint_may_have_its_own() {
         assert!((3000..=3600).contains(&after), "{after}");
     }
     of_bad.store(200, Ordering::Relaxed);
+}
+
+/// Whoever looks is told what the next request will meet.
+#[test]
+fn a_time_is_over_whether_requests_come_or_not() {
+    for per in ["upstream", "endpoint"] {
+        let (endpoint, _) = changing(500);
+        let settings = format!("per: {per}, consecutive_failures: 1, open_time: 100ms");
+        let gateway = under(&settings, &[&endpoint]);
+        gateway.get("/").has_status(500);
+        hears(&gateway, "from closed to open", || {});
+        hears(&gateway, "from open to half-open: its time is over", || {});
+        let address = (per == "endpoint").then(|| endpoint.address());
+        let close = BreakerWish::Close(Duration::from_millis(100));
+        assert!(gateway.orders_breaker("u", address, close));
+        hears(&gateway, "is closed and decides by itself again: its time is over", || {});
+        assert_eq!(endpoint.requests().len(), 1);
+    }
 }
 
 #[test]

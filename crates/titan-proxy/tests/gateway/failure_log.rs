@@ -102,6 +102,27 @@ fn an_endpoint_that_closes_is_another_cause() {
     assert!(failure.what.starts_with(&format!("{}: ", upstream.address())), "{}", failure.what);
 }
 
+#[test]
+fn an_endpoint_that_responds_with_errors_is_reported() {
+    for (ejection, is_reported) in [("{}", true), ("{ statuses: 501 }", false), ("off", false)] {
+        let endpoint = upstream::replies("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n");
+        let address = endpoint.address();
+        let gateway = shop(&format!("{{ endpoints: '{address}', ejection: {ejection} }}"), "");
+        gateway.get("/").has_status(500);
+        if is_reported {
+            let failure = only(&gateway);
+            assert_eq!(
+                (failure.code, failure.what),
+                ("error-response", format!("{address}: status 500"))
+            );
+            assert_eq!(failure.route.as_deref(), Some("shop"));
+            assert!(failure.request.is_some());
+        } else {
+            assert_eq!(gateway.upstream_failures(), [], "{ejection}");
+        }
+    }
+}
+
 /// A name server that never answers.
 fn silent() -> UdpSocket {
     UdpSocket::bind("127.0.0.1:0").expect("a port is free")

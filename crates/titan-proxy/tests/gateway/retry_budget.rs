@@ -84,7 +84,7 @@ fn a_budget_that_is_used_up_leaves_the_first_failure() {
     let told = gateway.upstream_failures();
     let told: Vec<_> =
         told.iter().map(|told| (told.code, told.what.as_str(), told.count)).collect();
-    let limited = "retries are limited to 1% of its requests and 0 a second";
+    let limited = "no retry (reset_before_response): retries are limited to 1% of its requests and 0 a second";
     assert!(told.contains(&("retry-budget", limited, 1)), "{told:?}");
 }
 

@@ -4,8 +4,8 @@
 //!            too many requests fail, or are slow
 //!   Closed ---------------------------------------> Open <--- forced open
 //!     ^  ^                                        |  ^
-//!     |  |                   its time has passed, |  | one of them fails
-//!     |  | enough requests   the next request     v  |
+//!     |  |                                        |  | one of them fails
+//!     |  | enough requests      its time has passed v  |
 //!     |  +-------------------------------------- HalfOpen <--- its time has passed
 //!     |
 //!     +--- its time has passed --- forced closed
@@ -193,44 +193,32 @@ const HALF_BITS: u32 = DATA_BITS / 2;
 const OPENED_BITS: u32 = 5;
 
 impl Machine {
-    /// Whether a request may pass. The first one after its time makes an open breaker half-open.
+    /// Ends what has lasted for its time: an open breaker becomes half-open, one that is held closed decides by itself again.
+    pub(super) fn expire(&self, now: Duration) -> Option<Transition> {
+        let ends = |state: StateData| state.until().is_some_and(|it| is_past(it, now));
+        self.move_on(Cause::TimePassed, ends, now)
+    }
+
+    /// Whether a request may pass. What has lasted for its time has to be ended before.
     pub(super) fn try_pass(
         &self,
         thresholds: &Thresholds,
         now: Duration,
-    ) -> Result<(Ticket, Option<Transition>), Rejected> {
+    ) -> Result<Ticket, Rejected> {
         let most = u64::from(thresholds.half_open_requests.get());
         loop {
             let (word, standing) = self.read();
-            let Standing { state, generation, opened: _ } = standing;
-            match state {
-                StateData::ForcedClosed { until } if is_past(until, now) => {
-                    let closed = StateData::Closed { since: ticks(now) };
-                    let next = standing.becomes(closed);
-                    if self.change(word, next) {
-                        let transition = standing.change(next, Cause::TimePassed);
-                        return Ok((next.ticket(), Some(transition)));
-                    }
-                }
+            let generation = standing.generation;
+            match standing.state {
                 StateData::Closed { .. } | StateData::ForcedClosed { .. } => {
-                    return Ok((Ticket { generation, is_trial: false }, None));
-                }
-                StateData::Open { until } | StateData::ForcedOpen { until }
-                    if is_past(until, now) =>
-                {
-                    let next = standing.becomes(StateData::HalfOpen { out: 1, successes: 0 });
-                    if self.change(word, next) {
-                        let transition = standing.change(next, Cause::TimePassed);
-                        return Ok((next.ticket(), Some(transition)));
-                    }
+                    return Ok(Ticket { generation, is_trial: false });
                 }
                 StateData::Open { until } | StateData::ForcedOpen { until } => {
                     return Err(Rejected { retry_after: time(until).saturating_sub(now) });
                 }
                 StateData::HalfOpen { out, successes } if out < most => {
-                    let state = StateData::HalfOpen { out: out + 1, successes };
-                    if self.change(word, Standing { state, ..standing }) {
-                        return Ok((Ticket { generation, is_trial: true }, None));
+                    if self.change(word, standing.with_trials(out + 1, successes)) {
+                        return Ok(Ticket { generation, is_trial: true });
                     }
                 }
                 StateData::HalfOpen { .. } => return Err(Rejected { retry_after: Duration::ZERO }),
@@ -378,18 +366,24 @@ impl Machine {
 
     /// Takes that back: it goes on as if the time had passed.
     pub(super) fn release(&self, now: Duration) -> Option<Transition> {
+        self.move_on(Cause::Released, StateData::is_forced, now)
+    }
+
+    /// What follows a state that lasts for a time, if it `ends` now.
+    fn move_on(
+        &self,
+        cause: Cause,
+        ends: impl Fn(StateData) -> bool,
+        now: Duration,
+    ) -> Option<Transition> {
         loop {
             let (word, standing) = self.read();
-            let state = match standing.state {
-                StateData::ForcedOpen { .. } => StateData::HalfOpen { out: 0, successes: 0 },
-                StateData::ForcedClosed { .. } => StateData::Closed { since: ticks(now) },
-                StateData::Closed { .. } | StateData::Open { .. } | StateData::HalfOpen { .. } => {
-                    return None;
-                }
-            };
-            let next = standing.becomes(state);
+            if !ends(standing.state) {
+                return None;
+            }
+            let next = standing.becomes(standing.state.after(now)?);
             if self.change(word, next) {
-                return Some(standing.change(next, Cause::Released));
+                return Some(standing.change(next, cause));
             }
         }
     }
@@ -548,12 +542,6 @@ impl Standing {
         Standing { opened, ..self.becomes(StateData::Open { until }) }
     }
 
-    /// What is handed to the request that has changed it to this.
-    fn ticket(self) -> Ticket {
-        let is_trial = matches!(self.state, StateData::HalfOpen { .. });
-        Ticket { generation: self.generation, is_trial }
-    }
-
     fn change(self, next: Standing, cause: Cause) -> Transition {
         let [from, to] = [self, next].map(|it| it.state.state());
         Transition { from, to, lasts: None, cause }
@@ -566,6 +554,17 @@ impl StateData {
             StateData::Closed { .. } | StateData::ForcedClosed { .. } => State::Closed,
             StateData::Open { .. } | StateData::ForcedOpen { .. } => State::Open,
             StateData::HalfOpen { .. } => State::HalfOpen,
+        }
+    }
+
+    /// What follows when its time is over; `None` of one that lasts until something happens.
+    fn after(self, now: Duration) -> Option<StateData> {
+        match self {
+            StateData::Open { .. } | StateData::ForcedOpen { .. } => {
+                Some(StateData::HalfOpen { out: 0, successes: 0 })
+            }
+            StateData::ForcedClosed { .. } => Some(StateData::Closed { since: ticks(now) }),
+            StateData::Closed { .. } | StateData::HalfOpen { .. } => None,
         }
     }
 

@@ -265,18 +265,10 @@ impl Model {
 
     /// The generation of a request that passes, or when to come again.
     fn try_pass(&mut self, thresholds: &Thresholds, now: Duration) -> Result<u64, Duration> {
-        match self.state {
-            ModelState::Forced { is_open: false, until } if until <= now => {
-                self.enter(ModelState::Closed { since: now });
-            }
-            ModelState::Open { until } | ModelState::Forced { is_open: true, until } => {
-                if now < until {
-                    return Err(until - now);
-                }
-                self.enter(ModelState::HalfOpen { out: 0, successes: 0 });
-            }
-            ModelState::Closed { .. } | ModelState::HalfOpen { .. } | ModelState::Forced { .. } => {
-            }
+        self.expire(now);
+        if let ModelState::Open { until } | ModelState::Forced { is_open: true, until } = self.state
+        {
+            return Err(until - now);
         }
         if let ModelState::HalfOpen { out, .. } = &mut self.state {
             if *out >= thresholds.half_open_requests.get() {
@@ -348,6 +340,16 @@ impl Model {
                 || slow && reaches(slows, thresholds.slow_share))
     }
 
+    fn expire(&mut self, now: Duration) {
+        match self.state {
+            ModelState::Open { until } if until <= now => {
+                self.enter(ModelState::HalfOpen { out: 0, successes: 0 });
+            }
+            ModelState::Forced { until, .. } if until <= now => self.release(now),
+            _ => {}
+        }
+    }
+
     fn force(&mut self, is_open: bool, until: Duration) {
         self.enter(ModelState::Forced { is_open, until });
     }
@@ -381,6 +383,7 @@ enum Step {
     End { place: usize, outcome: Option<Outcome> },
     Force(Forced, Duration),
     Release,
+    Expire,
     Reload,
 }
 
@@ -402,6 +405,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => time(800).prop_map(Step::Wait),
         1 => (forced, time(300)).prop_map(|(forced, time)| Step::Force(forced, time)),
         1 => Just(Step::Release),
+        2 => Just(Step::Expire),
         1 => Just(Step::Reload),
     ];
     prop::collection::vec(step, 0..400)
@@ -463,6 +467,10 @@ proptest! {
                 Step::Release => {
                     breaker.release(now, tell);
                     model.release(now);
+                }
+                Step::Expire => {
+                    breaker.expire(now, tell);
+                    model.expire(now);
                 }
                 Step::Reload => which = (which + 1) % all.len(),
             }

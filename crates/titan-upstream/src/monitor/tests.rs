@@ -34,7 +34,7 @@ async fn every_endpoint_has_its_turn_when_too_many_are_due() {
                 let (asked, _) = monitor.probes.join_next().await.unwrap().unwrap();
                 probed[asked.place] += 1;
                 let watched = monitor.upstreams.get_mut("u").unwrap();
-                watched.note_probe(&asked, Err("refused".to_owned()), mix(round));
+                watched.note_probe(&asked, Err("refused".to_owned().into()), mix(round));
                 // By then the first ones are due again.
                 advance(Duration::from_millis(1200)).await;
             }

@@ -4,15 +4,17 @@ use super::probing::{Probing, first_pause};
 use super::{Asked, Order, Probes, Wish, now};
 use crate::ejection::{self, Change, Ejected, Observed, Record};
 use crate::endpoint::{Address, Endpoint, ResolvedEndpoint};
+use crate::failure_log::{Cause, FailureDetail};
 use crate::health::{Fact, Health};
-use crate::members::{Members, Supply, Upstream};
-use crate::probe::{Probed, Prober};
+use crate::members::{Members, Outcome, Supply, Upstream};
+use crate::probe::{ProbeFailure, Probed, Prober};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use titan_config::HealthCheck;
+use titan_io::error::Kind;
 use tokio::time::Instant;
 
 /// An upstream, and what is remembered of it.
@@ -23,8 +25,8 @@ pub(super) struct WatchedUpstream {
     endpoints: Vec<WatchedEndpoint>,
     /// What holds for a while of endpoints that have left, in case they come back.
     left: HashMap<Address, Kept>,
-    /// Whether too few of them can take requests, so that all do.
-    panics: bool,
+    /// Which of them get requests, once that was looked at.
+    outcome: Option<Outcome>,
 }
 
 struct WatchedEndpoint {
@@ -60,13 +62,13 @@ impl WatchedUpstream {
         let check = upstream.config().health.as_ref();
         let is_same =
             before.as_ref().is_some_and(|it| it.upstream.config().health.as_ref() == check);
-        let (before, mut left, panics) = match before {
+        let (before, mut left, outcome) = match before {
             Some(it)
                 if Arc::ptr_eq(&it.members, &members) && Arc::ptr_eq(&it.upstream, upstream) =>
             {
                 return it;
             }
-            Some(it) => (it.endpoints, it.left, it.panics),
+            Some(it) => (it.endpoints, it.left, it.outcome),
             None => Default::default(),
         };
         let ids: HashSet<u64> = members.endpoints.iter().map(|endpoint| endpoint.id).collect();
@@ -96,7 +98,7 @@ impl WatchedUpstream {
             watched
         };
         let endpoints = members.places.iter().zip(&members.endpoints).map(of).collect();
-        WatchedUpstream { upstream: Arc::clone(upstream), members, endpoints, left, panics }
+        WatchedUpstream { upstream: Arc::clone(upstream), members, endpoints, left, outcome }
     }
 
     /// Does what an operator wants of an endpoint.
@@ -108,12 +110,12 @@ impl WatchedUpstream {
             Wish::Drain(time) => {
                 watched.kept.drained = Some(now() + time);
                 let why = format!("{DRAINED} for {time:.0?}");
-                watched.endpoint.health.decide(Fact::Draining, true, &why);
+                watched.endpoint.health.decide_for(Fact::Draining, time, &DRAINED);
                 self.say(format_args!("{address} gets no new requests: {why}"));
             }
             Wish::Eject(time) => {
                 watched.kept.ejected = Some(now() + time);
-                watched.endpoint.health.decide(Fact::EjectedByHand, true, &EJECTED);
+                watched.endpoint.health.decide_for(Fact::EjectedByHand, time, &EJECTED);
                 self.say(format_args!("{address} is ejected for {time:.0?}: {EJECTED}"));
             }
             Wish::Restore => {
@@ -128,6 +130,7 @@ impl WatchedUpstream {
         let now = now();
         self.left.retain(|_, kept| kept.holds(now));
         let WatchedUpstream { upstream, members, endpoints, .. } = self;
+        upstream.breaking().iter().for_each(|it| it.expire(&members.endpoints, now));
         let name = upstream.config().name.as_str();
         for watched in &mut *endpoints {
             watched.end_orders(now, |what| upstream.events.say(name, what));
@@ -139,8 +142,8 @@ impl WatchedUpstream {
             let Endpoint { address, health, .. } = &*members.endpoints[place];
             match change {
                 Change::Ejects(Ejected { why, until, .. }) => {
-                    health.decide(Fact::Ejected, true, &why);
                     let time = until.saturating_sub(now);
+                    health.decide_for(Fact::Ejected, time, &why);
                     let what = format_args!("{address} is ejected for {time:.0?}: {why}");
                     upstream.events.say(name, what);
                 }
@@ -181,7 +184,12 @@ impl WatchedUpstream {
     }
 
     /// Counts a probe, and decides by it. One of an endpoint that has left, or is probed with other settings by now, says nothing.
-    pub(super) fn note_probe(&mut self, asked: &Asked, outcome: Result<(), String>, random: u64) {
+    pub(super) fn note_probe(
+        &mut self,
+        asked: &Asked,
+        outcome: Result<(), ProbeFailure>,
+        random: u64,
+    ) {
         let is_it = |it: &WatchedEndpoint| {
             it.probing.as_ref().is_some_and(|probing| probing.is_running(asked.number))
         };
@@ -191,13 +199,21 @@ impl WatchedUpstream {
         }
     }
 
-    fn count_probe(&mut self, place: usize, outcome: Result<(), String>, random: u64) {
+    fn count_probe(&mut self, place: usize, outcome: Result<(), ProbeFailure>, random: u64) {
         let WatchedUpstream { upstream, endpoints, .. } = self;
         let Some(check) = &upstream.config().health else { return };
         let WatchedEndpoint { endpoint, probing: Some(probing), .. } = &mut endpoints[place] else {
             return;
         };
         let Endpoint { address, health, .. } = &**endpoint;
+        let outcome = match outcome {
+            Err(ProbeFailure { why, is_shortage: true }) => {
+                let describe = || FailureDetail::of_probe(address, &why);
+                upstream.failure_log.note(Cause::Failed(Kind::NoSocket), describe);
+                return probing.wait(check, health, random);
+            }
+            outcome => outcome.map_err(|failure| failure.why),
+        };
         health.note_probe(outcome.as_ref().err());
         let decided = probing.count(check, health, outcome.is_err());
         let why = probing.told();
@@ -221,18 +237,32 @@ impl WatchedUpstream {
         }
     }
 
-    /// Says when too few endpoints can take requests, and when enough can again.
-    pub(super) fn note_panic(&mut self) {
+    /// Says when too few endpoints can take requests, or none, and when enough can again.
+    pub(super) fn note_supply(&mut self) {
         let least = self.upstream.config().panic_below;
-        let Supply { usable, all, panics } = self.upstream.supply(now());
-        if panics == std::mem::replace(&mut self.panics, panics) {
-            return;
-        }
-        match panics {
-            true => self.say(format_args!(
+        let supply = self.upstream.supply(now());
+        let Supply { usable, all, .. } = supply;
+        let outcome = supply.outcome();
+        // What it begins with is no change.
+        let before = self.outcome.replace(outcome).unwrap_or(outcome);
+        match outcome {
+            _ if outcome == before => {}
+            Outcome::All => self.say(format_args!(
                 "only {usable} of {all} endpoints can take requests, fewer than {least}: requests go to all of them"
             )),
-            false => self.say(format_args!(
+            Outcome::Nobody if self.endpoints.is_empty() => {
+                self.say(format_args!("it has no endpoints: new requests get 503"));
+            }
+            Outcome::Nobody if all == 0 => self.say(format_args!(
+                "no endpoint gets requests: all are taken out of service, or wait for their first probe; new requests get 503"
+            )),
+            Outcome::Nobody => self.say(format_args!(
+                "none of {all} endpoints can take requests: new requests get 503"
+            )),
+            Outcome::Usable if before == Outcome::Nobody => {
+                self.say(format_args!("{usable} of {all} endpoints can take requests again"));
+            }
+            Outcome::Usable => self.say(format_args!(
                 "{usable} of {all} endpoints can take requests: they go to these alone again"
             )),
         }
@@ -256,14 +286,16 @@ impl WatchedEndpoint {
     /// what holds is what was kept.
     fn new(endpoint: &Arc<Endpoint>, mut kept: Kept) -> WatchedEndpoint {
         let health = &endpoint.health;
-        let ejected = kept.record.ejected().map(|ejected| ejected.why.to_string());
-        let by_hand = kept.ejected.map(|_| EJECTED.to_owned());
-        let drained = kept.drained.map(|_| DRAINED.to_owned());
+        let ejected = kept.record.ejected().map(|it| (it.why.to_string(), it.until));
+        let by_hand = kept.ejected.map(|until| (EJECTED.to_owned(), until));
+        let drained = kept.drained.map(|until| (DRAINED.to_owned(), until));
         let facts =
             [(Fact::Ejected, ejected), (Fact::EjectedByHand, by_hand), (Fact::Draining, drained)];
-        for (fact, why) in facts {
-            match why {
-                Some(why) if !health.has(fact) => health.decide(fact, true, &why),
+        for (fact, kept) in facts {
+            match kept {
+                Some((why, until)) if !health.has(fact) => {
+                    health.decide_for(fact, until.saturating_sub(now()), &why);
+                }
                 None if health.has(fact) => return_to_work(health, fact, &"it was away"),
                 _ => {}
             }

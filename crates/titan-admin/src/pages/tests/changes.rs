@@ -217,6 +217,11 @@ async fn a_call_for_another_gateway_is_refused() {
     assert_ne!(served.head.status, Status::CONFLICT);
 }
 
+fn time_of(text: &Value) -> time::OffsetDateTime {
+    let format = &time::format_description::well_known::Rfc3339;
+    time::OffsetDateTime::parse(text.as_str().unwrap(), format).unwrap()
+}
+
 #[test]
 fn an_endpoint_is_drained_for_a_time_by_somebody() {
     let desk = Desk::new();
@@ -244,7 +249,7 @@ fn an_endpoint_is_drained_for_a_time_by_somebody() {
         assert!(std::time::Instant::now() < end, "{}", states());
         std::thread::yield_now();
     }
-    assert_eq!(states()["why"], "an operator drains it for 600s");
+    assert_eq!(states()["why"], "an operator drains it");
     assert_eq!(orders(r#"{"action":"eject","endpoint":"127.0.0.1:1","for":"10m"}"#), 204);
     while states()["state"] != "ejected" {
         assert!(std::time::Instant::now() < end, "{}", states());
@@ -254,10 +259,14 @@ fn an_endpoint_is_drained_for_a_time_by_somebody() {
     let reasons = shown["reasons"].as_array().unwrap().iter().map(|it| (&it["state"], &it["why"]));
     let wanted = [
         (&json!("ejected"), &json!("an operator has ejected it")),
-        (&json!("draining"), &json!("an operator drains it for 600s")),
+        (&json!("draining"), &json!("an operator drains it")),
     ];
     assert_eq!(reasons.collect::<Vec<_>>(), wanted);
     assert_eq!((&shown["why"], &shown["since"]), (wanted[0].1, &shown["reasons"][0]["since"]));
+    for reason in shown["reasons"].as_array().unwrap() {
+        let [since, until] = ["since", "until"].map(|it| time_of(&reason[it]));
+        assert_eq!(until - since, time::Duration::minutes(10));
+    }
     for (body, status) in [
         (r#"{"action":"drain","endpoint":"127.0.0.1:1","for":"25h"}"#, 400),
         (r#"{"action":"drain","endpoint":"127.0.0.1:1","for":"10"}"#, 400),
@@ -356,6 +365,7 @@ fn a_breaker_is_opened_by_hand_and_released() {
     assert_eq!(orders(r#"{"action":"open_breaker","for":"10m"}"#), 204);
     let shown = breaker();
     assert_eq!((&shown["state"], &shown["by_operator"]), (&json!("open"), &json!(true)));
+    assert_eq!(shown["why"], "forced by hand");
     assert!(shown["ends_in_seconds"].as_f64().is_some_and(|left| left > 500.0), "{shown}");
     assert!(desk.lines()[0].ends_with("open the breaker of the upstream for 600s"));
     assert_eq!(orders(r#"{"action":"close_breaker"}"#), 204);

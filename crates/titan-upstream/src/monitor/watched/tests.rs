@@ -112,7 +112,7 @@ fn what_is_healthy_again_is_not_ejected_for_failures_of_before() {
     let mut watched = of(&upstream, None);
     let endpoint = &upstream.members().endpoints[0];
     let mut probed = |outcome: Result<(), &str>| {
-        watched.count_probe(0, outcome.map_err(str::to_owned), 0);
+        watched.count_probe(0, outcome.map_err(|why| why.to_owned().into()), 0);
         watched.judge();
     };
     (0..3).for_each(|_| probed(Err("refused")));
@@ -131,15 +131,56 @@ fn what_is_not_probed_yet_waits_for_a_verdict() {
     let mut watched = of(&upstream, None);
     let known = KnownMembers::default();
     let usable = || known.get(0, &upstream, std::time::Instant::now()).usable().count();
-    let mut probed = |place: usize, outcome: Result<(), String>| {
+    let mut probed = |place: usize, outcome: Result<(), ProbeFailure>| {
         watched.count_probe(place, outcome, 0);
     };
     assert_eq!((facts(&upstream), usable()), (vec![vec![Fact::Unprobed]; 2], 0));
-    (0..3).for_each(|_| probed(0, Err("refused".to_owned())));
+    (0..3).for_each(|_| probed(0, Err("refused".to_owned().into())));
     assert_eq!(facts(&upstream), [[Fact::Unhealthy], [Fact::Unprobed]]);
     assert_eq!(usable(), 1, "all that is known of fails");
     (0..2).for_each(|_| probed(1, Ok(())));
     assert_eq!((facts(&upstream), usable()), (vec![vec![Fact::Unhealthy], vec![]], 1));
+}
+
+#[test]
+fn a_probe_that_cannot_be_made_says_nothing() {
+    let registry = Registry::default();
+    let upstream =
+        upstream(&registry, &format!("{ONE}, health: {{probe: tcp, unhealthy_after: 2}}"));
+    let mut watched = of(&upstream, None);
+    let mut fails = |is_shortage| {
+        let failure = ProbeFailure { why: "refused".to_owned(), is_shortage };
+        watched.count_probe(0, Err(failure), 0);
+    };
+    (0..5).for_each(|_| fails(true));
+    fails(false);
+    assert_eq!(facts(&upstream), [[]]);
+    let told: Vec<_> =
+        upstream.failure_log.take().map(|it| (it.0, it.1.what.clone(), it.2)).collect();
+    assert_eq!(told, [("no-socket", "10.0.0.1:80: refused; it was not probed".to_owned(), 5)]);
+    fails(false);
+    assert_eq!(facts(&upstream), [[Fact::Unhealthy]]);
+}
+
+#[test]
+fn it_is_said_when_nobody_gets_requests_and_when_somebody_does_again() {
+    let registry = Registry::default();
+    let upstream = upstream(&registry, TWO);
+    let mut watched = of(&upstream, None);
+    let mut told = |last, wish| {
+        watched.orders(last, wish);
+        watched.note_supply();
+        upstream.events.take().0.pop().unwrap().what
+    };
+    watched_says(&told(1, Wish::Eject(LONG)), "10.0.0.1:80 is ejected");
+    let nobody = "no endpoint gets requests: all are taken out of service, or wait for their first probe; new requests get 503";
+    watched_says(&told(2, Wish::Drain(LONG)), nobody);
+    watched_says(&told(1, Wish::Restore), "1 of 1 endpoints can take requests again");
+    watched_says(&told(2, Wish::Restore), "10.0.0.2:80 is restored");
+}
+
+fn watched_says(line: &str, words: &str) {
+    assert!(line.starts_with(words), "{line}");
 }
 
 /// A probe that never ends, at the first endpoint.
@@ -176,10 +217,10 @@ async fn a_probe_of_other_settings_says_nothing() {
             watched = of(&after, Some(watched));
             tokio::task::yield_now().await;
             assert!(task.is_finished(), "it is ended");
-            watched.note_probe(&asked(7), Err("refused".to_owned()), 0);
+            watched.note_probe(&asked(7), Err("refused".to_owned().into()), 0);
             assert_eq!((facts(&after), watched.due(Instant::now()).count()), (vec![vec![]], 1));
             drop(start(&mut watched, 8));
-            watched.note_probe(&asked(8), Err("refused".to_owned()), 0);
+            watched.note_probe(&asked(8), Err("refused".to_owned().into()), 0);
             assert_eq!(facts(&after), [[Fact::Unhealthy]]);
         })
         .await;
