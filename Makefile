@@ -80,7 +80,7 @@ go: ## checks and tests every Go module; then runs each fuzz target for a moment
 	$(call say,go)
 	@for folder in $(GO_MODULES); do \
 	    echo "$$folder"; \
-	    (cd "$$folder" && test -z "$$(gofmt -l . | tee /dev/stderr)" && go vet ./... && \
+	    (cd "$$folder" && test -z "$$(gofmt -l . | tee >(cat >&2))" && go vet ./... && \
 	     go run $(STATICCHECK) ./... && go test -count=1 -race -shuffle=on ./...); \
 	done
 	$(call say,go: allocations and coverage; misuse of buffers; fuzz smoke)
