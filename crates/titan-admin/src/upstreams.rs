@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use time::OffsetDateTime;
 use titan_http::{ResponseHead, Status};
 use titan_proxy::{
-    BreakerNow, BreakerState, BreakerWish, ConcurrencyStatus, Condition, EndpointOrder,
+    BreakerNow, BreakerState, BreakerWish, ConcurrencyStatus, Condition, DrainedBy, EndpointOrder,
     EndpointStatus, HedgingStatus, MemberStatus, Monitored, Reason, Story, UpstreamStatus, Wish,
 };
 
@@ -383,14 +383,17 @@ impl Concurrency {
 
 impl ShownReason {
     /// Those that hold, those first that weigh most.
-    fn all(story: &Story, drains: bool) -> Vec<ShownReason> {
-        let by_file = drains.then(|| ShownReason {
+    fn all(story: &Story, drained_by: Option<DrainedBy>) -> Vec<ShownReason> {
+        let drained = drained_by.map(|by| ShownReason {
             state: Condition::Draining.as_str(),
-            why: "the configuration drains it".to_owned(),
+            why: match by {
+                DrainedBy::File => "the configuration drains it".to_owned(),
+                DrainedBy::Record => "its SRV record has a weight of 0".to_owned(),
+            },
             since: None,
             until: None,
         });
-        story.reasons.iter().map(ShownReason::of).chain(by_file).collect()
+        story.reasons.iter().map(ShownReason::of).chain(drained).collect()
     }
 
     fn of(reason: &Reason) -> ShownReason {
@@ -406,7 +409,7 @@ impl ShownEndpoint {
         let EndpointStatus {
             address, active, open, idle, waiting, condition, story, counts, ..
         } = endpoint;
-        let reasons = ShownReason::all(&story, placement.is_draining);
+        let reasons = ShownReason::all(&story, placement.drained_by);
         let last = reasons.is_empty().then(|| story.reason().map(ShownReason::of)).flatten();
         let first = reasons.first().cloned().or(last);
         let (why, since) = first.map(|it| (it.why, it.since)).unzip();

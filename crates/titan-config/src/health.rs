@@ -17,7 +17,7 @@ use crate::shape::TextShape;
 use crate::statuses::{Statuses, statuses};
 use crate::target::target;
 use crate::token::{HeaderName, HeaderValue, header_value};
-use std::num::NonZeroU32;
+use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
 use titan_http::Method;
 
@@ -82,6 +82,8 @@ section! {
         /// What is asked of an endpoint: `tcp` connects, `tls` also makes the handshake, `http` and `grpc` expect a
         /// certain response: `{ http: /healthz }`.
         pub probe: Probe = required(probe()),
+        /// The port that probes go to, for services that tell on another one how they are.
+        pub port: Option<NonZeroU16> = optional("that of the endpoint", whole(1..=65_535)),
         /// The time from one probe of a healthy endpoint to the next. The first one comes at a random time within it, or at once
         /// with `initial: unhealthy`.
         pub interval: Duration = default("5s", duration(SHORTEST..=HOUR)),

@@ -116,8 +116,9 @@ section! {
     pub(crate) struct EndpointFields {
         /// Its address: a name or an IP address with a port, or a Unix socket. All addresses of a name are used, and it
         /// is resolved again when its TTL expires. `srv:` with a name, such as `srv:_http._tcp.shop.internal`, stands for
-        /// the servers in its SRV records (RFC 2782), with the ports, the weights (0 counts as 1) and the order of groups
-        /// (within this endpoint's `priority`) that these say; at most 64. `weight` does not count for them.
+        /// the servers in its SRV records (RFC 2782), with the ports, the weights and the order of groups (within this
+        /// endpoint's `priority`) that these say; at most 64. `weight` does not count for them. A record whose weight is 0
+        /// drains its server, unless none of that priority has another.
         pub(crate) address: At<EndpointAddress> = required(at(endpoint_address())),
         /// Its share relative to the other endpoints, under every balance policy.
         pub(crate) weight: NonZeroU16 = default("1", whole(1..=1_000)),
@@ -290,8 +291,14 @@ fn check_panic(fields: &UpstreamFields, node: &Node, to: &mut Reading<'_>) {
 
 /// A probe has to go over what the upstream speaks.
 fn check_probe(fields: &UpstreamFields, node: &Node, to: &mut Reading<'_>) {
-    let Some(HealthCheck { probe, .. }) = &fields.health else { return };
+    let Some(HealthCheck { probe, port, .. }) = &fields.health else { return };
+    let is_unix =
+        |draft: &EndpointDraft| matches!(draft.endpoint.address, EndpointAddress::Unix(_));
     let (message, help) = match probe {
+        _ if port.is_some() && fields.endpoints.iter().any(is_unix) => (
+            "`port` is for endpoints that have one, and a Unix socket has none",
+            "remove `port` from `health`, or give the Unix socket an upstream of its own",
+        ),
         Probe::Tls if fields.tls.is_none() => {
             ("a TLS probe needs TLS", "set `tls` in this upstream, or probe with `tcp`")
         }

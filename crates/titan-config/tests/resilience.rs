@@ -18,6 +18,13 @@ fn report_on(endpoints: &str, settings: &str) -> String {
 }
 
 #[test]
+fn a_port_for_probes_of_a_unix_socket_is_refused() {
+    let report = report_on("[a:1, 'unix:/run/b.sock']", "health: { probe: tcp, port: 9000 }");
+    let is_told = report.contains("a Unix socket has none") && report.contains("of its own");
+    assert!(is_told, "{report}");
+}
+
+#[test]
 fn health_that_cannot_be_found_out_is_refused() {
     let cases = [
         ("health: { probe: { http: {} } }", "`path` is missing", "path"),

@@ -3,12 +3,13 @@
 use crate::balance::EndpointState;
 use crate::breaker::Breaker;
 use crate::failure_log::{Cause, FailureLog};
-use crate::groups::Placement;
+use crate::groups::{Placement, Record};
 use crate::health::{Condition, Counts, Fact, Health, Signals, Story};
 use crate::slots::Slots;
 use arc_swap::ArcSwapOption;
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -75,6 +76,8 @@ pub struct ResolvedEndpoint {
     pub host: Box<str>,
     /// The address in the configuration that it was found for.
     pub source: Box<str>,
+    /// The record that it was found by, if it was.
+    pub record: Option<Record>,
     /// Its place among the others.
     pub placement: Placement,
 }
@@ -264,7 +267,18 @@ impl ResolvedEndpoint {
             EndpointAddress::Dns { .. } | EndpointAddress::Srv(_) => return None,
         };
         let (source, placement) = (endpoint.address.to_string().into(), Placement::of(endpoint));
-        Some(ResolvedEndpoint { address, host: host.into(), source, placement })
+        Some(ResolvedEndpoint { address, host: host.into(), source, record: None, placement })
+    }
+
+    /// The same host at another port, if it has any.
+    pub(crate) fn at_port(&self, port: NonZeroU16) -> ResolvedEndpoint {
+        let mut there = self.clone();
+        if let Address::Ip(address) = &mut there.address {
+            address.set_port(port.get());
+            let name = self.host.rsplit_once(':').map_or(&*self.host, |(name, _)| name);
+            there.host = format!("{name}:{port}").into();
+        }
+        there
     }
 }
 

@@ -15,7 +15,27 @@ pub struct Placement {
     pub weight: NonZeroU16,
     /// Its group.
     pub rank: Rank,
-    /// Whether it gets no more requests than those that are tied to it.
+    /// What has it get no more requests than those that are tied to it, if anything does.
+    pub drained_by: Option<DrainedBy>,
+}
+
+/// Where it says that an endpoint drains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainedBy {
+    /// In the configuration.
+    File,
+    /// In its SRV record.
+    Record,
+}
+
+/// What an SRV record says of the place of its server (RFC 2782).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The smaller, the earlier.
+    pub priority: u16,
+    /// Its share beside the others with that priority.
+    pub weight: NonZeroU16,
+    /// Whether it has none, while others with that priority have.
     pub is_draining: bool,
 }
 
@@ -61,13 +81,20 @@ impl Placement {
     /// That of an endpoint of a configuration.
     pub fn of(endpoint: &titan_config::Endpoint) -> Placement {
         let titan_config::Endpoint { weight, priority, is_remote, is_draining, .. } = *endpoint;
-        Placement { weight, rank: Rank { priority, is_remote, record: 0 }, is_draining }
+        let drained_by = is_draining.then_some(DrainedBy::File);
+        Placement { weight, rank: Rank { priority, is_remote, record: 0 }, drained_by }
     }
 
-    /// The same for a server that a record with that priority and weight stands for.
-    pub fn of_record(self, record: u16, weight: u16) -> Placement {
-        let rank = Rank { record, ..self.rank };
-        Placement { weight: NonZeroU16::new(weight).unwrap_or(NonZeroU16::MIN), rank, ..self }
+    /// The same for a server that this record stands for.
+    pub fn of_record(self, Record { priority, weight, is_draining }: Record) -> Placement {
+        let rank = Rank { record: priority, ..self.rank };
+        let drained_by = self.drained_by.or(is_draining.then_some(DrainedBy::Record));
+        Placement { weight, rank, drained_by }
+    }
+
+    /// Whether it drains, as far as the configuration and discovery say.
+    pub fn drains(&self) -> bool {
+        self.drained_by.is_some()
     }
 }
 
@@ -259,7 +286,7 @@ mod tests {
         let placements = endpoints.iter().map(|&(priority, weight)| {
             let (weight, rank) =
                 (NonZeroU16::new(weight).unwrap(), Rank { priority, is_remote: false, record: 0 });
-            Placement { weight, rank, is_draining: false }
+            Placement { weight, rank, drained_by: None }
         });
         let settings = (&upstream.balance, upstream.spill_below);
         Groups::new(settings, states.iter().zip(placements), |_| Turn::default())

@@ -21,7 +21,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
-use titan_config::{EndpointAddress, Percent, Resolver, Statuses};
+use titan_config::{Percent, Resolver, Statuses};
 use titan_http::Status;
 use titan_io::counter::Counted;
 use titan_io::registry::Registry;
@@ -256,7 +256,7 @@ impl KnownUpstream {
     /// The endpoints that take requests as far as their health goes, those that fail among them where too few do not.
     pub(crate) fn usable(&self) -> impl Iterator<Item = &Arc<Endpoint>> {
         let usable = |(place, it): &(&ResolvedEndpoint, &Arc<Endpoint>)| {
-            it.health.standing(place.placement.is_draining, self.panics) != Standing::Closed
+            it.health.standing(place.placement.drains(), self.panics) != Standing::Closed
         };
         self.members.placed().filter(usable).map(|(_, endpoint)| endpoint)
     }
@@ -494,11 +494,7 @@ impl InForce {
         let (source, fresh) = (endpoint.address.to_string(), Placement::of(endpoint));
         let found = self.places.iter().filter(|place| *place.source == *source);
         let placed = found.map(|place| {
-            let Placement { rank, weight, .. } = place.placement;
-            let placement = match endpoint.address {
-                EndpointAddress::Srv(_) => fresh.of_record(rank.record, weight.get()),
-                _ => fresh,
-            };
+            let placement = place.record.map_or(fresh, |record| fresh.of_record(record));
             ResolvedEndpoint { placement, ..place.clone() }
         });
         placed.collect()
@@ -561,7 +557,7 @@ impl Members {
     fn selection(&self, panics: bool, takes: impl Fn(&Arc<Endpoint>) -> bool) -> Selection {
         let standing =
             |(place, endpoint): (&ResolvedEndpoint, &Arc<Endpoint>)| match takes(endpoint) {
-                true => endpoint.health.standing(place.placement.is_draining, panics),
+                true => endpoint.health.standing(place.placement.drains(), panics),
                 false => Standing::Closed,
             };
         let standings = self.placed().map(standing).collect();
@@ -572,7 +568,7 @@ impl Members {
     fn supply(&self, panic_below: Percent, takes: impl Fn(&Arc<Endpoint>) -> bool) -> Supply {
         let is_usable = |place: usize| {
             let (endpoint, placement) = (&self.endpoints[place], self.places[place].placement);
-            let is_counted = endpoint.health.is_counted(placement.is_draining);
+            let is_counted = endpoint.health.is_counted(placement.drains());
             is_counted.then(|| !endpoint.health.fails() && takes(endpoint))
         };
         let counted = || (0..self.endpoints.len()).filter_map(is_usable);

@@ -90,6 +90,8 @@ impl Probed {
         settings: &titan_config::Upstream,
     ) -> Probed {
         let log = Arc::new(FailureLog::default());
+        let port = settings.health.as_ref().and_then(|check| check.port);
+        let place = &port.map_or_else(|| place.clone(), |port| place.at_port(port));
         let endpoint =
             Endpoint::new(place, settings, upstream.shared_tls(), &log, Signals::default());
         Probed { endpoint: Arc::new(endpoint) }

@@ -2,7 +2,7 @@
 
 use crate::endpoint::{Address, ResolvedEndpoint};
 use crate::failure_log::{Cause, FailureDetail};
-use crate::groups::Placement;
+use crate::groups::{Placement, Record};
 use crate::members::{Members, Upstream};
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{
@@ -12,6 +12,7 @@ use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::RData;
 use hickory_resolver::proto::rr::rdata::SRV;
+use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -134,8 +135,7 @@ impl NameResolver {
             match &endpoint.address {
                 EndpointAddress::Srv(name) => names.service(name, &endpoint, known).await,
                 EndpointAddress::Dns { host, port } => {
-                    let placement = Placement::of(&endpoint);
-                    names.addresses((host, *port), (&endpoint, placement), &known).await
+                    names.addresses((host, *port), (&endpoint, None), &known).await
                 }
                 EndpointAddress::Ip(_) | EndpointAddress::Unix(_) => Found::nothing(),
             }
@@ -159,11 +159,10 @@ impl NameResolver {
             }
         };
         let known: Arc<[ResolvedEndpoint]> = known.into();
-        let asked = targets.into_iter().map(|Target { priority, name, port, weight }| {
-            let placement = Placement::of(endpoint).of_record(priority, weight);
+        let asked = records(targets).into_iter().map(|(record, name, port)| {
             let (names, endpoint, known) = (Arc::clone(self), endpoint.clone(), Arc::clone(&known));
             tokio::spawn(async move {
-                names.addresses((&name, port), (&endpoint, placement), &known).await
+                names.addresses((&name, port), (&endpoint, Some(record)), &known).await
             })
         });
         let asked: Vec<_> = asked.collect();
@@ -181,7 +180,7 @@ impl NameResolver {
     async fn addresses(
         &self,
         (host, port): (&str, NonZeroU16),
-        (endpoint, placement): (&Endpoint, Placement),
+        (endpoint, record): (&Endpoint, Option<Record>),
         known: &[ResolvedEndpoint],
     ) -> Found {
         let [v4, v6] = &self.resolvers;
@@ -191,10 +190,13 @@ impl NameResolver {
         let known = known.iter().filter(|place| place.host == name);
         let known: Vec<_> = known.filter_map(|place| place.address.on_network()).collect();
         let (addresses, expires) = addresses(answers, port, &known);
+        let fixed = Placement::of(endpoint);
+        let placement = record.map_or(fixed, |record| fixed.of_record(record));
         let places = addresses.into_iter().map(|address| ResolvedEndpoint {
             address: Address::Ip(address),
             host: name.clone(),
             source: endpoint.address.to_string().into(),
+            record,
             placement,
         });
         Found { places: places.collect(), expires, failed }
@@ -251,6 +253,20 @@ fn some_targets(mut targets: Vec<Target>) -> Vec<Target> {
     targets.sort_unstable();
     targets.truncate(MAX_TARGETS);
     targets
+}
+
+/// What the records of a service say of each server. One without a weight takes out of service what other servers of its priority
+/// have: nearly nothing is what RFC 2782 has it get beside them. Where none has a weight, all are alike.
+fn records(targets: Vec<Target>) -> Vec<(Record, String, NonZeroU16)> {
+    let weighted: HashSet<u16> =
+        targets.iter().filter(|it| it.weight > 0).map(|it| it.priority).collect();
+    let record = |Target { priority, name, port, weight }| {
+        let weight = NonZeroU16::new(weight);
+        let is_draining = weight.is_none() && weighted.contains(&priority);
+        let weight = weight.unwrap_or(NonZeroU16::MIN);
+        (Record { priority, weight, is_draining }, name, port)
+    };
+    targets.into_iter().map(record).collect()
 }
 
 impl Target {

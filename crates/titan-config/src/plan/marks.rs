@@ -257,8 +257,8 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("path", Mark::Neutral), ("status", Mark::Neutral), ("content_type", Mark::Neutral),
     ]),
     ("health", &[
-        ("probe", Mark::Neutral), ("interval", Mark::Neutral), ("unhealthy_interval", Mark::Neutral),
-        ("jitter", Mark::Neutral), ("timeout", Mark::Neutral), ("unhealthy_after", Mark::Neutral),
+        ("probe", Mark::Neutral), ("port", Mark::Neutral), ("interval", Mark::Neutral),
+        ("unhealthy_interval", Mark::Neutral), ("jitter", Mark::Neutral), ("timeout", Mark::Neutral), ("unhealthy_after", Mark::Neutral),
         ("healthy_after", Mark::Neutral), ("initial", Mark::Neutral),
     ]),
     ("probe", &[

@@ -216,6 +216,12 @@ pub(super) const ROWS: &[Row] = &[
     ),
     (
         "health",
+        "port",
+        "upstreams: { a: { endpoints: a:1, health: { probe: tcp, port: 7 } } }",
+        "port: Some(7)",
+    ),
+    (
+        "health",
         "interval",
         "upstreams: { a: { endpoints: a:1, health: { probe: tcp, interval: 7s } } }",
         ", interval: 7s",

@@ -17,7 +17,7 @@ pub(super) fn health(upstream: &Upstream) -> String {
 }
 
 fn probes(check: &HealthCheck) -> String {
-    let HealthCheck { probe, interval, timeout, .. } = check;
+    let HealthCheck { probe, port, interval, timeout, .. } = check;
     let probe = match probe {
         Probe::Tcp => "tcp".to_owned(),
         Probe::Tls => "tls".to_owned(),
@@ -25,7 +25,8 @@ fn probes(check: &HealthCheck) -> String {
         Probe::Grpc(grpc) if grpc.service.is_empty() => "gRPC health".to_owned(),
         Probe::Grpc(grpc) => format!("gRPC health of {}", grpc.service),
     };
-    format!("{probe} every {interval:?} within {timeout:?}")
+    let port = port.map_or_else(String::new, |port| format!(" at port {port}"));
+    format!("{probe}{port} every {interval:?} within {timeout:?}")
 }
 
 fn ejections(ejection: &Ejection) -> String {

@@ -113,6 +113,23 @@ fn a_probe_is_the_request_that_was_configured() {
     assert!(told.ends_with("a probe failed: the body does not contain the expected text"));
 }
 
+// field: health.port
+#[test]
+fn a_probe_may_go_to_another_port() {
+    let (endpoint, (health, says)) = (upstream::replies(ok("a")), probed("health"));
+    let port = health.address().port();
+    let text = format!(
+        "upstreams: {{ u: {{ endpoints: [$0], health: {{ probe: {{ http: /up }}, port: {port}, {QUICK} }} }} }}"
+    );
+    let gateway = gateway(&text, &[&endpoint]);
+    let host = health.waits_for_requests(1).remove(0).field("host").map(str::to_owned);
+    assert_eq!(host, Some(health.address().to_string()));
+    assert_eq!(gateway.get("/").text(), "a");
+    says.store(503, Ordering::Relaxed);
+    becomes(&gateway, &endpoint, Condition::Unhealthy);
+    assert!(endpoint.requests().iter().all(|request| &*request.target == "/"));
+}
+
 // field: health.initial
 #[test]
 fn what_is_unhealthy_at_first_waits_for_its_probe() {

@@ -212,6 +212,37 @@ fn answer_service(question: &[u8], records: &Records) -> Vec<u8> {
 }
 
 #[test]
+fn a_record_without_weight_drains_its_server_where_others_have_some() {
+    let [a, b] = ["a", "b"].map(|name| upstream::replies(ok(name)));
+    let [at_a, at_b] = [&a, &b].map(|it| it.address().port());
+    let none = vec![(1, 0, at_a, "one"), (1, 0, at_b, "two")];
+    let records = Arc::new(Mutex::new(none.clone()));
+    let server = services(&records);
+    let text = format!(
+        "upstreams: {{ u: {{ endpoints: 'srv:_http._tcp.shop.test', balance: {{ sticky_cookie: {{}} }} }} }}\n\
+         workers: 1\nresolver: {{ nameservers: ['{}'], min_ttl: 100ms, max_ttl: 100ms }}",
+        server.address
+    );
+    let gateway = gateway(&text, &[]);
+    let tied = || {
+        let response = gateway.get("/");
+        let cookie = response.field("set-cookie")?.split(';').next()?;
+        let request = format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: {cookie}\r\n\r\n");
+        (response.text() == "a").then_some(request)
+    };
+    let tied = (0..100).find_map(|_| tied()).expect("without any weight each has its share");
+    *records.lock().expect("nobody panics with it") =
+        vec![(1, 0, at_a, "one"), (1, 1, at_b, "two")];
+    let drained =
+        || gateway.status().upstreams_now()[0].endpoints.iter().any(|it| it.placement.drains());
+    waits_until("the records to be read again", drained);
+    assert!((0..20).all(|_| gateway.get("/").text() == "b"));
+    assert_eq!(gateway.asks(&tied).text(), "a", "what is tied to it stays");
+    *records.lock().expect("nobody panics with it") = none;
+    waits_until("it to be back", || gateway.get("/").text() == "a");
+}
+
+#[test]
 fn a_service_is_found_by_its_records() {
     let [a, b, c] = ["a", "b", "c"].map(|name| upstream::replies(ok(name)));
     let [at_a, at_b, at_c] = [&a, &b, &c].map(|it| it.address().port());

@@ -44,6 +44,7 @@ fn endpoint() -> Arc<Endpoint> {
         address,
         host: "a".into(),
         source: "a".into(),
+        record: None,
         placement: Placement::of(&config.upstreams[0].endpoints[0]),
     }]);
     Arc::clone(&upstream.members().endpoints[0])

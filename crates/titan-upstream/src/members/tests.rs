@@ -26,14 +26,14 @@ fn later(registry: &Registry, settings: &str) -> Arc<Upstream> {
 /// The place of an endpoint with nothing but that weight.
 fn weight(weight: u16) -> Placement {
     let (weight, rank) = (NonZeroU16::new(weight).unwrap(), Rank::default());
-    Placement { weight, rank, is_draining: false }
+    Placement { weight, rank, drained_by: None }
 }
 
 /// The address `10.0.0.LAST`, which that name stands for.
 fn place(name: &str, last: u8) -> ResolvedEndpoint {
     let address = Address::Ip(([10, 0, 0, last], 80).into());
     let host: Box<str> = format!("{name}.test:80").into();
-    ResolvedEndpoint { address, source: host.clone(), host, placement: weight(1) }
+    ResolvedEndpoint { address, source: host.clone(), host, record: None, placement: weight(1) }
 }
 
 /// The last bytes of the addresses that the next requests are sent to.

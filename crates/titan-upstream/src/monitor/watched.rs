@@ -32,7 +32,7 @@ pub(super) struct WatchedUpstream {
 struct WatchedEndpoint {
     endpoint: Arc<Endpoint>,
     kept: Kept,
-    /// Whether the file has it drain.
+    /// Whether the file or discovery has it drain.
     drains: bool,
     /// Its probes, where it is probed.
     probing: Option<Probing>,
@@ -93,7 +93,7 @@ impl WatchedUpstream {
                 let probed = settings.as_ref().map(|it| Probed::new(place, upstream, it));
                 watched.set_probed(probed.zip(check), random());
             }
-            watched.set_drains(place.placement.is_draining);
+            watched.set_drains(place.placement.drains());
             watched.forget_what_is_off(upstream);
             watched
         };
@@ -320,7 +320,7 @@ impl WatchedEndpoint {
         }
     }
 
-    /// Whether the file has it drain. What it did as such says nothing of what it does now.
+    /// Whether the file or discovery has it drain. What it did as such says nothing of what it does now.
     fn set_drains(&mut self, drains: bool) {
         if std::mem::replace(&mut self.drains, drains) && !drains {
             self.endpoint.health.tally.forget();
