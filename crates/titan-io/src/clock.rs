@@ -1,8 +1,8 @@
 //! One coarse clock for each worker, and the timers of its connections.
 //!
-//! Setting a timer is a store: no system call, no heap, no queue. One task checks all timers every [`TICK`] and wakes
-//! the owners of those that are due. A timeout is therefore never early and at most two ticks late, which is little
-//! beside the seconds that timeouts are made of.
+//! Setting a timer is a store: no system call, no heap, no queue. One task checks all timers every [`TICK`], and once more when
+//! the first of those that it has seen is due, and wakes their owners. A timeout is therefore never early, and late by a tick at
+//! most, or two where it is shorter than that: little beside the seconds that timeouts are made of.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -93,16 +93,22 @@ impl Clock {
         Timer { clock: Rc::clone(self), slot }
     }
 
-    /// Moves time on and wakes the owners of timers that are due.
-    pub fn tick(&self) {
+    /// Moves time on and wakes the owners of timers that are due. Returns when the first of the others is.
+    pub fn tick(&self) -> Option<Instant> {
         let elapsed = self.started.elapsed().as_millis();
         self.now.set(CoarseInstant(u64::try_from(elapsed).unwrap_or(u64::MAX)));
-        let now = self.now();
-        for slot in self.slots.borrow_mut().all.iter_mut().filter(|slot| slot.due <= now) {
-            // Once: an owner that still waits sets it again.
-            slot.due = CoarseInstant::NEVER;
-            slot.owner.wake_by_ref();
+        let (now, mut first) = (self.now(), CoarseInstant::NEVER);
+        for slot in &mut self.slots.borrow_mut().all {
+            if slot.due <= now {
+                // Once: an owner that still waits sets it again.
+                slot.due = CoarseInstant::NEVER;
+                slot.owner.wake_by_ref();
+            } else {
+                first = first.min(slot.due);
+            }
         }
+        let until = || self.started.checked_add(Duration::from_millis(first.0));
+        (first != CoarseInstant::NEVER).then(until).flatten()
     }
 
     /// Wakes the owners of all timers, so that they see that the worker drains.
@@ -159,10 +165,9 @@ mod tests {
         let timer = clock.timer();
         let deadline = clock.deadline(Duration::from_secs(1));
         let started = Instant::now();
-        let mut ticks = tokio::time::interval(TICK);
         let ticking = async {
             loop {
-                ticks.tick().await;
+                tokio::time::sleep(TICK).await;
                 clock.tick();
             }
         };
@@ -175,6 +180,22 @@ mod tests {
             took >= Duration::from_secs(1) && took <= Duration::from_secs(1) + 2 * TICK,
             "{took:?}"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tick_tells_when_the_next_timer_is_due() {
+        let clock = Clock::new();
+        let timers = [clock.timer(), clock.timer()];
+        assert!(clock.tick().is_none());
+        for (timer, wait) in timers.iter().zip([250, 430].map(Duration::from_millis)) {
+            timer.wake_at(&Context::from_waker(Waker::noop()), clock.deadline(wait));
+        }
+        for wait in [250, 430].map(Duration::from_millis) {
+            let first = clock.tick();
+            assert_eq!(first, Some(clock.started + wait + TICK));
+            tokio::time::sleep_until(first.unwrap()).await;
+        }
+        assert!(clock.tick().is_none());
     }
 
     #[tokio::test(start_paused = true)]

@@ -51,6 +51,8 @@ pub(crate) type CurrentSnapshot = Rc<Arc<Snapshot>>;
 
 /// How many connections of a worker may keep their future while they wait: some 4 KiB each.
 const MAX_KEPT: usize = 512;
+/// The least time from one look at all timers to one for the first that is due.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 impl Worker {
     /// A worker that serves from `snapshot`.
@@ -169,7 +171,7 @@ impl Worker {
     pub(crate) async fn tick(&self) -> Infallible {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut last = None;
+        let (mut last, mut next) = (None, None);
         loop {
             tokio::select! {
                 _ = ticks.tick() => {
@@ -177,7 +179,7 @@ impl Worker {
                     let late = last.map(|last| now.duration_since(last).saturating_sub(TICK));
                     last = Some(now);
                     self.note_lag(late.unwrap_or_default());
-                    self.io.clock.tick();
+                    next = self.look_at_timers();
                     self.date.set(date());
                     self.pools.sweep(&self.io.clock);
                     self.members.sweep();
@@ -187,9 +189,16 @@ impl Worker {
                     self.cells().busy_micros.set(processor_micros());
                     self.cells().ticks.add(1);
                 }
+                () = wait_until(next) => next = self.look_at_timers(),
                 () = self.pools.idle_wanted() => self.pools.yield_idle(&self.io.clock),
             }
         }
+    }
+
+    /// Wakes who is due, and returns when to look again: however many timers there are, not at once.
+    fn look_at_timers(&self) -> Option<Instant> {
+        let first = self.io.clock.tick()?;
+        Some(first.max(Instant::now() + BETWEEN_LOOKS))
     }
 
     /// Ends connections, and waits for that as long as the configuration allows.
@@ -203,6 +212,14 @@ impl Worker {
         })
         .await;
         self.pools.clear();
+    }
+}
+
+/// For ever, where there is nothing to wait for.
+async fn wait_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 
