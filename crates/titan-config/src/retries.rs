@@ -44,7 +44,8 @@ section! {
         /// A request header field, such as `Idempotency-Key`, that lets a request be repeated whatever its method: the
         /// service recognizes the second one. To repeat a body, it must be held (`limits.retry_body`).
         pub idempotency_key: Option<HeaderName> = optional("none", header_name()),
-        /// How long one attempt may take, from its start to the head of the response. It needs `timeout` in `on`.
+        /// How long one attempt may take, from its start to the head of the response, without the time in which the client sends the
+        /// rest of its body. It needs `timeout` in `on`.
         pub per_try_timeout: Option<Duration> = optional("`timeouts.connect` and `timeouts.response`", timeout()),
         /// The pause before a retry.
         pub backoff: Backoff = default("{}", backoff()),

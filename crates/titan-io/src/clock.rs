@@ -74,6 +74,11 @@ impl Clock {
         self.now().after(wait)
     }
 
+    /// How long something may take from now on that is to end at `deadline`.
+    pub fn left_until(&self, deadline: CoarseInstant) -> Duration {
+        deadline.since(self.now()).saturating_sub(TICK)
+    }
+
     /// Whether `deadline` has passed.
     pub fn is_past(&self, deadline: CoarseInstant) -> bool {
         self.now() >= deadline

@@ -180,6 +180,11 @@ impl Upload {
         self.is_refused || self.pump.is_done()
     }
 
+    /// Whether there is more of the request that has not come, and would go out.
+    pub fn awaits_source(&self) -> bool {
+        !self.is_over() && !self.pump.awaits_sink()
+    }
+
     /// Bytes of the request body that were taken from the client, whether they went out or not.
     pub fn taken(&self) -> u64 {
         self.pump.taken()

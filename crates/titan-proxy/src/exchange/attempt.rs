@@ -8,13 +8,14 @@ use crate::worker::Worker;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use titan_config::{Retries, RetryBudget, RouteTimeouts, SendHost};
 use titan_h1::Body;
 use titan_h2::Destination;
 use titan_http::BodyLength;
 use titan_http::{FieldName, Method, RequestHead, ResponseHead, Status};
 use titan_io::body::{RequestBody, ResponseSink};
-use titan_io::clock::CoarseInstant;
+use titan_io::clock::{Clock, CoarseInstant};
 use titan_io::error::{Error, Kind, Side};
 use titan_io::relay::{Pump, StallLimits};
 use titan_upstream::attempts::{Attempt, RunningAttempt};
@@ -36,6 +37,42 @@ pub(super) struct SendOptions<'s> {
     pub(super) send_host: &'s SendHost,
     /// Whether clients of gRPC-Web get its responses as such.
     pub(super) grpc_web: bool,
+}
+
+/// How long one attempt may go on.
+#[derive(Clone, Copy)]
+pub(super) struct TryTime {
+    /// Until when it may, from its start. It stands still while the client has the endpoint wait for the rest of the request.
+    of_try: CoarseInstant,
+    /// Until when the whole request may.
+    of_route: CoarseInstant,
+}
+
+impl TryTime {
+    /// Until when it may wait for a connection.
+    pub(super) fn to_connect(self) -> CoarseInstant {
+        self.of_try.min(self.of_route)
+    }
+
+    /// How long an endpoint that has got the whole request may take to respond.
+    fn to_respond(self, how: SendOptions<'_>, clock: &Clock) -> Duration {
+        how.timeouts.response.min(clock.left_until(self.of_try))
+    }
+
+    /// What an attempt has failed with that still waits for a response, if its time is over. One whose request is not complete
+    /// has not failed because of its endpoint: clients could have any endpoint ejected.
+    pub(super) fn end(self, pending: &Pending<'_>, clock: &Clock) -> Option<Error> {
+        let kind = match pending.awaits_client() {
+            true => Kind::Deadline,
+            false => Kind::ResponseTimeout,
+        };
+        clock.is_past(self.of_route).then(|| kind.into())
+    }
+
+    /// When to look at [`TryTime::end`] again.
+    pub(super) fn to_end(self) -> CoarseInstant {
+        self.of_route
+    }
 }
 
 impl<'s> From<&'s titan_config::Proxy> for SendOptions<'s> {
@@ -99,10 +136,12 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         }
     }
 
-    /// Until when the response to an attempt that begins now may begin, as far as its route limits that.
-    pub(super) fn end_of_try(&self, how: SendOptions<'_>) -> CoarseInstant {
-        let limits = how.retries.per_try_timeout.into_iter().chain(self.time_of_route(how));
-        limits.min().map_or(CoarseInstant::NEVER, |timeout| self.timer.clock().deadline(timeout))
+    /// How long an attempt that begins now may go on, as far as its route limits that.
+    pub(super) fn time_of_try(&self, how: SendOptions<'_>) -> TryTime {
+        let clock = self.timer.clock();
+        let end =
+            |time: Option<Duration>| time.map_or(CoarseInstant::NEVER, |time| clock.deadline(time));
+        TryTime { of_try: end(how.retries.per_try_timeout), of_route: end(self.time_of_route(how)) }
     }
 
     /// What the request requires of a connection. `new` says that the last one turned out to be dead.
@@ -126,18 +165,19 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     /// while the head of the response is waited for: of several at once, one alone may take it.
     pub(super) fn send_request<'p>(
         &mut self,
-        how: SendOptions<'_>,
+        (how, time): (SendOptions<'_>, TryTime),
         attempt: RunningAttempt,
         connection: PooledConnection,
         pending: &'p mut Option<Pending<'x>>,
     ) -> Result<&'p mut Pending<'x>, Error> {
         self.pass_on_deadline(how)?;
+        let time = time.to_respond(how, self.timer.clock());
         let sent = match connection {
             PooledConnection::Exclusive(connection) => {
-                pending.insert(Pending::H1(self.send_h1(how, attempt, connection)))
+                pending.insert(Pending::H1(self.send_h1((how, time), attempt, connection)))
             }
             PooledConnection::Shared { seat, .. } => {
-                pending.insert(Pending::H2(self.send_h2(how, attempt, seat)?))
+                pending.insert(Pending::H2(self.send_h2((how, time), attempt, seat)?))
             }
         };
         self.record.mirroring.iter_mut().for_each(|it| it.send_copy());
@@ -146,7 +186,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
 
     fn send_h1(
         &mut self,
-        how: SendOptions<'_>,
+        (how, time): (SendOptions<'_>, Duration),
         attempt: RunningAttempt,
         connection: Connection,
     ) -> PendingResponse<'x, H1Channel<'x>> {
@@ -164,13 +204,13 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         };
         let buffers = &worker.io.buffers;
         let channel = H1Channel::start(connection, buffers, &mut memory, method, body, head);
-        let call = Call::new(channel, self.upload_pump(how.timeouts), how.timeouts.response);
+        let call = Call::new(channel, self.upload_pump(how.timeouts), time);
         PendingResponse::new(attempt, memory, call, self)
     }
 
     fn send_h2(
         &mut self,
-        how: SendOptions<'_>,
+        (how, time): (SendOptions<'_>, Duration),
         attempt: RunningAttempt,
         seat: Seat,
     ) -> Result<PendingResponse<'x, H2Channel<'x>>, Error> {
@@ -201,7 +241,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             true => Pump::new(StallLimits::UNLIMITED),
             false => self.upload_pump(timeouts),
         };
-        let call = Call::new(channel, pump, timeouts.response);
+        let call = Call::new(channel, pump, time);
         let mut pending =
             PendingResponse::new(attempt, worker.call_memory(self.snapshot), call, self);
         let idle = || Idle::new(self.timer.clock(), timeouts.response_body);

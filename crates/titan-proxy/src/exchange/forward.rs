@@ -181,9 +181,10 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         }
     }
 
-    /// Tells the endpoint's health how the attempt has fared, where that says something of the endpoint.
+    /// Tells the endpoint's health how the attempt has fared, where that says something of the endpoint. That it has responded
+    /// without switching protocols does not: clients may ask for that as often as they like.
     pub(super) fn note_end(&self, attempt: &AdmittedAttempt, error: Option<&Error>) {
-        match (error, self.record.responded) {
+        match (error.filter(|error| error.kind != Kind::UpgradeIgnored), self.record.responded) {
             (None, Some(responded)) => {
                 if attempt.note_end(Ok(responded)) {
                     self.log_error_response(attempt.endpoint(), responded.0);
@@ -221,7 +222,8 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         let telling = failed.map_or(error, |before| before.or_more_telling(error));
         cells.failures.add(u64::from(error.side == Side::Upstream));
         self.log_failure(*index, Some(attempt.endpoint()), error);
-        if error.side == Side::Upstream && !self.sink.is_started() {
+        let has_failed = error.side == Side::Upstream && error.kind != Kind::UpgradeIgnored;
+        if has_failed && !self.sink.is_started() {
             attempt.note_failure(how.timeouts.response, self.record.started);
         }
         *failed = Some(telling);

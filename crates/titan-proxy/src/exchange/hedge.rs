@@ -5,7 +5,7 @@
 //! who counts how.
 
 use super::Exchange;
-use super::attempt::note_connection;
+use super::attempt::{TryTime, note_connection};
 use super::pending::Pending;
 use super::presence::Presence;
 use super::retry::Tries;
@@ -17,7 +17,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use titan_http::Status;
 use titan_io::body::{RequestBody, ResponseSink};
-use titan_io::clock::CoarseInstant;
+use titan_io::clock::{Clock, CoarseInstant};
 use titan_io::error::{Error, Kind, Side};
 use titan_upstream::attempts::{AdmittedAttempt, RunningAttempt};
 use titan_upstream::concurrency::Permit;
@@ -48,8 +48,7 @@ pub(super) struct Runner<'r, 'x> {
     connecting: Option<(ConnectionFuture<'r>, RunningAttempt)>,
     /// What it waits for then.
     pending: &'r mut Option<Pending<'x>>,
-    /// Until when its response may begin.
-    until: CoarseInstant,
+    time: TryTime,
     /// How it has come to its end.
     end: Option<End>,
     /// Whether its endpoint's health knows how it has fared.
@@ -158,7 +157,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         let connecting = pin!(worker.pools.get(attempt.endpoint(), options));
         let connecting = (connecting as ConnectionFuture<'_>, attempt.begin());
         tries.cells.attempts.add(1);
-        let second = Runner::new(attempt, Some(connecting), pending, self.end_of_try(*tries.how));
+        let second = Runner::new(attempt, Some(connecting), pending, self.time_of_try(*tries.how));
         let mut runners = [first.reborrow(), second];
         let (place, end) = self.first_wanted(tries, &mut runners).await?;
         runners.iter_mut().for_each(|runner| self.note_sent(runner));
@@ -265,20 +264,20 @@ impl Drop for HedgeTimer<'_> {
 }
 
 impl<'r, 'x> Runner<'r, 'x> {
-    /// A try that waits for its connection, or else for the head of its response, and no longer than `until`.
+    /// A try that waits for its connection, or else for the head of its response.
     pub(super) fn new(
         attempt: &'r AdmittedAttempt,
         connecting: Option<(ConnectionFuture<'r>, RunningAttempt)>,
         pending: &'r mut Option<Pending<'x>>,
-        until: CoarseInstant,
+        time: TryTime,
     ) -> Runner<'r, 'x> {
-        Runner { attempt, connecting, pending, until, end: None, is_noted: false }
+        Runner { attempt, connecting, pending, time, end: None, is_noted: false }
     }
 
     fn reborrow(&mut self) -> Runner<'_, 'x> {
         let connecting = self.connecting.take();
         let connecting = connecting.map(|(it, running)| (it as ConnectionFuture<'_>, running));
-        Runner::new(self.attempt, connecting, self.pending, self.until)
+        Runner::new(self.attempt, connecting, self.pending, self.time)
     }
 
     /// Goes on until the head of a response has come, if it has not come to its end.
@@ -292,15 +291,24 @@ impl<'r, 'x> Runner<'r, 'x> {
             return Poll::Pending;
         }
         let polled = self.step(cx, tries, exchange);
-        if polled.is_pending() && exchange.timer.clock().is_past(self.until) {
-            let kind = match self.pending {
-                Some(_) => Kind::ResponseTimeout,
-                None => self.attempt.why_unconnected(),
-            };
-            self.pending.iter().for_each(|pending| pending.note_failure(kind.into()));
-            return Poll::Ready(Err(kind.into()));
+        if polled.is_pending()
+            && let Some(error) = self.late(exchange.timer.clock())
+        {
+            self.pending.iter().for_each(|pending| pending.note_failure(error));
+            return Poll::Ready(Err(error));
         }
         polled.map_ok(|()| exchange.record.responded)
+    }
+
+    /// What it has failed with, if its time is over.
+    fn late(&self, clock: &Clock) -> Option<Error> {
+        match &*self.pending {
+            Some(pending) => self.time.end(pending, clock),
+            None => {
+                let is_late = clock.is_past(self.time.to_connect());
+                is_late.then(|| self.attempt.why_unconnected().into())
+            }
+        }
     }
 
     fn step<B: RequestBody + ?Sized, S: ResponseSink + ?Sized>(
@@ -313,7 +321,7 @@ impl<'r, 'x> Runner<'r, 'x> {
             let connection = ready!(connecting.as_mut().poll(cx))?;
             let (_, running) = self.connecting.take().ok_or(Kind::Internal)?;
             note_connection(&connection, tries.cells);
-            exchange.send_request(*tries.how, running, connection, self.pending)?;
+            exchange.send_request((*tries.how, self.time), running, connection, self.pending)?;
         }
         match self.pending {
             Some(pending) => pending.poll_head(cx, exchange),
@@ -324,7 +332,10 @@ impl<'r, 'x> Runner<'r, 'x> {
     /// When to poll it again although nothing happens.
     fn deadline(&self) -> CoarseInstant {
         match self.end {
-            None => self.pending.as_ref().map_or(self.until, |it| it.deadline().min(self.until)),
+            None => match &*self.pending {
+                Some(pending) => pending.deadline().min(self.time.to_end()),
+                None => self.time.to_connect(),
+            },
             Some(_) => CoarseInstant::NEVER,
         }
     }

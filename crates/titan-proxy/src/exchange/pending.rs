@@ -94,13 +94,13 @@ impl<'x, C: Channel> PendingResponse<'x, C> {
             match polled {
                 Poll::Ready(Ok(head)) if head.interim => self.pass_interim(exchange)?,
                 Poll::Ready(Ok(head)) => {
-                    exchange.check_upgrade(&self.memory.response)?;
                     let response = &self.memory.response;
                     self.attempt.note_response(response.version, self.latency);
                     let took = self.latency.and_then(Latency::so_far);
                     exchange.record.responded = Some((response.status, took));
                     exchange.record.note_status_of_call(&response.fields);
                     self.attempt.note_load(response, self.latency);
+                    exchange.check_upgrade(response)?;
                     self.head = Some(head);
                     return Poll::Ready(Ok(()));
                 }
@@ -208,6 +208,14 @@ impl<'x> Pending<'x> {
         match self {
             Pending::H1(pending) => pending.call.upload.is_over(),
             Pending::H2(pending) => pending.call.upload.is_over(),
+        }
+    }
+
+    /// Whether the rest of the request has not come, and the endpoint would take it.
+    pub(super) fn awaits_client(&self) -> bool {
+        match self {
+            Pending::H1(pending) => pending.call.upload.awaits_source(),
+            Pending::H2(pending) => pending.call.upload.awaits_source(),
         }
     }
 

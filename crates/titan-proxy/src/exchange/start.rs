@@ -1,7 +1,7 @@
 //! One endpoint's turn: the request is sent to it, and the head of its response is waited for.
 
 use super::Exchange;
-use super::attempt::note_connection;
+use super::attempt::{TryTime, note_connection};
 use super::hedge::{ConnectionFuture, HedgeTimer, Runner};
 use super::pending::Pending;
 use super::retry::Tries;
@@ -15,6 +15,9 @@ use titan_io::clock::CoarseInstant;
 use titan_io::error::{Error, Kind};
 use titan_upstream::attempts::AdmittedAttempt;
 use titan_upstream::pool::PooledConnection;
+
+/// A connection, or none yet where that takes long.
+type Acquired = Result<Option<PooledConnection>, Error>;
 
 /// How many connections in a row an endpoint may leave before it has served a request.
 const MOST_DEPARTURES: u32 = 4;
@@ -30,7 +33,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         pending: &mut Option<Pending<'x>>,
     ) -> Result<(), Error> {
         let (mut new, mut departures) = (false, 0);
-        let until = self.end_of_try(*tries.how);
+        let time = self.time_of_try(*tries.how);
         let mut hedge = self.time_for_hedge(tries, attempt);
         loop {
             self.record.is_sent = false;
@@ -42,14 +45,15 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
                 let options = self.acquire_options(*tries.how, attempt, new);
                 let mut connecting = pin!(worker.pools.get(attempt.endpoint(), options));
                 loop {
+                    let until = time.to_connect();
                     let acquired = self.acquire(connecting.as_mut(), until, &mut hedge).await?;
                     let acquired = acquired.ok_or_else(|| attempt.why_unconnected())?;
-                    if let Some(connection) = acquired {
+                    if let Some(connection) = acquired? {
                         break connection;
                     }
                     if let Some(second) = self.second_try(tries, None) {
                         let connecting = Some((connecting as ConnectionFuture<'_>, running));
-                        let first = Runner::new(attempt, connecting, pending, until);
+                        let first = Runner::new(attempt, connecting, pending, time);
                         return Box::pin(self.race(tries, first, second)).await;
                     }
                 }
@@ -65,16 +69,17 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
                 return Err(Kind::ClientGone.into());
             }
             note_connection(&connection, tries.cells);
-            let mut awaited = match self.send_request(*tries.how, running, connection, pending) {
-                Ok(sent) => self.await_head(sent, until, &mut hedge).await,
+            let sent = self.send_request((*tries.how, time), running, connection, pending);
+            let mut awaited = match sent {
+                Ok(sent) => self.await_head(sent, &time, &mut hedge).await,
                 Err(error) => Err(error),
             };
             while let (Ok(false), Some(sent)) = (&awaited, &mut *pending) {
                 if let Some(second) = self.second_try(tries, Some(sent)) {
-                    let first = Runner::new(attempt, None, pending, until);
+                    let first = Runner::new(attempt, None, pending, time);
                     return Box::pin(self.race(tries, first, second)).await;
                 }
-                awaited = self.await_head(sent, until, &mut hedge).await;
+                awaited = self.await_head(sent, &time, &mut hedge).await;
             }
             let Err(error) = awaited else {
                 hedge.into_iter().for_each(|timer| timer.stop(self.record.responded));
@@ -101,17 +106,17 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
 
     /// Waits for a connection, unless the client cancels the request meanwhile, but not for longer than the attempt may take. `Some(None)`
     /// once that takes long.
-    async fn acquire(
-        &mut self,
-        mut connecting: Pin<&mut impl Future<Output = Result<PooledConnection, Error>>>,
+    fn acquire<'a>(
+        &'a mut self,
+        mut connecting: Pin<&'a mut impl Future<Output = Result<PooledConnection, Error>>>,
         until: CoarseInstant,
-        hedge: &mut Option<Box<HedgeTimer<'_>>>,
-    ) -> Result<Option<Option<PooledConnection>>, Error> {
-        let acquired = poll_fn(|cx| match connecting.as_mut().poll(cx) {
+        hedge: &'a mut Option<Box<HedgeTimer<'_>>>,
+    ) -> impl Future<Output = Result<Option<Acquired>, Error>> {
+        let acquired = poll_fn(move |cx| match connecting.as_mut().poll(cx) {
             Poll::Pending if is_due(hedge, cx) => Poll::Ready(Ok(None)),
             acquired => acquired.map_ok(Some),
         });
-        self.while_present(acquired, until).await?.transpose()
+        self.while_present(acquired, until)
     }
 
     /// Gives back a connection over which nothing was sent.
@@ -125,7 +130,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     async fn await_head(
         &mut self,
         pending: &mut Pending<'x>,
-        until: CoarseInstant,
+        time: &TryTime,
         hedge: &mut Option<Box<HedgeTimer<'_>>>,
     ) -> Result<bool, Error> {
         let received = poll_fn(|cx| {
@@ -134,12 +139,11 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
                 if is_due(hedge, cx) {
                     return Poll::Ready(Ok(false));
                 }
-                if self.timer.clock().is_past(until) {
-                    let error = Kind::ResponseTimeout.into();
+                if let Some(error) = time.end(pending, self.timer.clock()) {
                     pending.note_failure(error);
                     return Poll::Ready(Err(error));
                 }
-                self.timer.wake_at(cx, pending.deadline().min(until));
+                self.timer.wake_at(cx, pending.deadline().min(time.to_end()));
             }
             polled.map_ok(|()| true)
         })

@@ -67,6 +67,37 @@ upstreams: { u: { endpoints: $0, ejection: off, circuit_breaker: { consecutive_f
     gateway.get("/").has_problem(503, "circuit-open");
 }
 
+/// A request whose body does not end.
+const UNENDING: &str =
+    "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n";
+
+#[test]
+fn an_endpoint_has_not_failed_that_waits_for_its_request() {
+    let upstream = upstream::responds(|_| ok("fine"));
+    let text = "timeouts: { total: 300ms }
+upstreams: { u: { endpoints: $0, ejection: off, circuit_breaker: { consecutive_failures: 1 } } }";
+    let gateway = gateway(text, &[&upstream]);
+    is_late(gateway.connects().sends(UNENDING).response());
+    gateway.get("/").has_status(200).has_body("fine");
+}
+
+#[test]
+fn the_time_of_an_attempt_stands_still_while_its_client_sends() {
+    let upstream = upstream::listens();
+    let text = "routes: [{ upstream: u, retries: { on: timeout, per_try_timeout: 200ms } }]";
+    let gateway = gateway(text, &[&upstream]);
+    let mut client = gateway.connects();
+    client.sends(UNENDING);
+    let mut endpoint = upstream.accepts();
+    endpoint.head();
+    // Another request takes longer than that meanwhile, and the clock of the gateway longer still.
+    is_late(titan_testkit::gateway("timeouts: { total: 500ms }", &[&upstream::stalls()]).get("/"));
+    client.sends("0\r\n\r\n");
+    endpoint.expects("3\r\nabc\r\n0\r\n\r\n");
+    endpoint.sends(ok("all of it"));
+    client.response().has_body("all of it");
+}
+
 #[test]
 fn a_pause_that_would_outlast_it_is_not_begun() {
     const BUSY: &str = "HTTP/1.1 503 Busy\r\nRetry-After: 30\r\nContent-Length: 4\r\n\r\nbusy";

@@ -163,6 +163,19 @@ fn a_tunnel_is_not_translated_for_browsers() {
 }
 
 #[test]
+fn an_endpoint_has_not_failed_that_knows_no_tunnels() {
+    let upstream = upstream::responds(|_| ok("no tunnel"));
+    let text = "upstreams: { u: { endpoints: $0, circuit_breaker: { consecutive_failures: 1 } } }";
+    let gateway = gateway(text, &[&upstream]);
+    let mut client = gateway.connects_h2();
+    for _ in 0..3 {
+        let stream = client.starts(&connect());
+        client.response(stream).has_problem(502, "upgrade-ignored");
+    }
+    gateway.get("/").has_status(200);
+}
+
+#[test]
 fn no_policy_makes_an_open_tunnel_of_a_refusal() {
     let upstream = upstream::listens();
     let text = "routes: [{ prefix: /chat, upstream: u }, { prefix: /, upstream: u, upgrades: [] }]

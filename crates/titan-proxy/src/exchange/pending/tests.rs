@@ -116,7 +116,7 @@ async fn race(worker: &Rc<Worker>) -> Result<Raced, Error> {
         let options = exchange.acquire_options(how, &attempt, false);
         let connection = worker.pools.get(attempt.endpoint(), options).await?;
         let mut sent = None;
-        exchange.send_request(how, running, connection, &mut sent)?;
+        exchange.send_request((how, exchange.time_of_try(how)), running, connection, &mut sent)?;
         pending.extend(sent);
         chosen.push(attempt);
     }
