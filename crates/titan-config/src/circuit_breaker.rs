@@ -119,31 +119,43 @@ pub(crate) fn circuit_breaker() -> impl Read<Value = BreakerDraft> {
     })
 }
 
-/// Whether the fallbacks of some upstreams lead in a circle; each has a name, and may have a successor.
+/// Whether the fallbacks of some upstreams lead in a circle; each has a name, and may have a successor. Each is passed once, however
+/// long the chains are.
 pub(crate) fn check_circles(
     upstreams: &[(&str, Option<(UpstreamId, Span)>)],
     to: &mut Reading<'_>,
 ) {
-    let next = |at: usize| upstreams.get(at).and_then(|(_, successor)| *successor);
-    for (start, (name, successor)) in upstreams.iter().enumerate() {
-        let mut way = vec![*name];
-        let mut at = successor.map(|(id, _)| id.index());
-        while let Some(place) = at.filter(|place| *place != start && way.len() <= upstreams.len()) {
-            way.push(upstreams.get(place).map_or("", |(name, _)| name));
-            at = next(place).map(|(id, _)| id.index());
+    let next = |at: usize| Some(upstreams.get(at)?.1?.0.index());
+    let mut passed_from = vec![None; upstreams.len()];
+    for start in 0..upstreams.len() {
+        let mut at = Some(start);
+        while let Some(unpassed) = at.filter(|at| passed_from.get(*at) == Some(&None)) {
+            passed_from[unpassed] = Some(start);
+            at = next(unpassed);
         }
-        // Told once, at the first upstream of the circle.
-        let first =
-            way.iter().filter_map(|it| upstreams.iter().position(|(name, _)| name == it)).min();
-        let Some((_, span)) = successor.filter(|_| at == Some(start) && first == Some(start))
-        else {
-            continue;
-        };
-        way.push(name);
-        let error = Diagnostic::error(span, "this fallback leads back to its own upstream");
-        let error = error.label(way.join(" -> "));
-        to.add(error.help("name an upstream that needs none of these, or a `respond` or `file`"));
+        // Where the way meets itself, and not an earlier one, is a circle that was not told yet.
+        let met = at.filter(|at| passed_from.get(*at) == Some(&Some(start)));
+        met.into_iter().for_each(|met| tell_circle(upstreams, met, to));
     }
+}
+
+/// Tells of a circle through the upstream at that place, at the first one of it.
+fn tell_circle(
+    upstreams: &[(&str, Option<(UpstreamId, Span)>)],
+    through: usize,
+    to: &mut Reading<'_>,
+) {
+    let next = |at: &usize| Some(upstreams[*at].1?.0.index());
+    let around = |from: usize| {
+        let behind = std::iter::successors(next(&from), next).take_while(move |at| *at != from);
+        std::iter::once(from).chain(behind)
+    };
+    let first = around(through).min().unwrap_or(through);
+    let names: Vec<_> = around(first).chain([first]).map(|at| upstreams[at].0).collect();
+    let Some((_, span)) = upstreams[first].1 else { return };
+    let error = Diagnostic::error(span, "this fallback leads back to its own upstream");
+    let error = error.label(names.join(" -> "));
+    to.add(error.help("name an upstream that needs none of these, or a `respond` or `file`"));
 }
 
 fn failures() -> impl Read<Value = BreakerFailures> {

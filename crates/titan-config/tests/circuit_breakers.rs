@@ -49,7 +49,25 @@ fn fallbacks_that_lead_in_a_circle() {
         config(&[("a", "b"), ("b", "c"), ("c", "b")]),
         config(&[("a", "b"), ("b", "c"), ("c", "z")]),
     );
-    assert_snapshot!([circle, tail, way].join("\n"));
+    let two = config(&[("a", "b"), ("b", "a"), ("c", "d"), ("d", "a"), ("e", "e")]);
+    assert_snapshot!([circle, tail, way, two].join("\n"));
+}
+
+/// Each upstream of a chain is passed once: a file of that size must not take minutes.
+#[test]
+fn fallbacks_form_long_chains() {
+    let upstream = |at: usize| {
+        format!(
+            "  u{at}:\n    endpoints: 10.0.0.1:80\n    circuit_breaker: {{ fallback: {{ upstream: u{} }} }}\n",
+            at + 1
+        )
+    };
+    let last = 4000;
+    let upstreams: String = (0..last).map(upstream).collect();
+    let text = format!(
+        "listeners: [\":8080\"]\nroutes: [{{ upstream: u0 }}]\nupstreams:\n{upstreams}  u{last}: 10.0.0.9:80\n"
+    );
+    Config::parse("titan.yaml", &text).expect("no circle");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::readers::Named;
 use crate::route_fields::RouteDraft;
 use crate::suggest;
 use crate::token::Name;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Whether requests that are counted by their API keys, or by what their tokens say, have to have any.
 pub(super) fn check_counted(fields: &ConfigFields, in_force: &[Policies], to: &mut Reading<'_>) {
@@ -177,15 +177,20 @@ fn unknown_keys<'n>(
     in_force: &[&Policies],
     fields: &ConfigFields,
 ) -> Vec<&'n Name> {
-    let keys = |it: &&Policies| match &fields.policies[it.authorise?.index()].value {
+    let keys = |place: usize| match &fields.policies[place].value {
         Some(Policy::Authorise(authorise)) => authorise.api_keys.as_ref(),
         _ => None,
     };
-    let keys: Vec<_> = in_force.iter().filter_map(keys).collect();
-    let is_known = |name: &Name| {
-        keys.iter().any(|keys| keys.file.is_some() || keys.keys.iter().any(|key| key.name == *name))
-    };
-    names.iter().filter(|name| !is_known(name)).collect()
+    // Many routes may meet the same one.
+    let places = in_force.iter().filter_map(|it| Some(it.authorise?.index()));
+    let places: HashSet<_> = places.collect();
+    let keys: Vec<_> = places.into_iter().filter_map(keys).collect();
+    if keys.iter().any(|keys| keys.file.is_some()) {
+        return Vec::new();
+    }
+    let known: HashSet<_> =
+        keys.iter().flat_map(|keys| &keys.keys).map(|key| key.name.as_str()).collect();
+    names.iter().filter(|name| !known.contains(name.as_str())).collect()
 }
 
 /// The routes whose requests meet the policy at that place; nothing where there are none, or where some could not be read.
