@@ -12,8 +12,8 @@ section! {
     "pressure", "pressure settings", Any;
     /// What the gateway does when its own limits come near, in steps. Measured are the open file descriptors as a share of
     /// `RLIMIT_NOFILE`, the resident memory as a share of `max_memory`, and how late the event loop of each worker is as a
-    /// share of `max_lag`; the largest share counts. A step ends when the share is 5% below its threshold. Each change is a line on
-    /// standard error.
+    /// share of `max_lag`; the largest share counts. A step ends when the share is 5% below its threshold, or at half of one below
+    /// 10%. Each change is a line on standard error.
     pub struct Pressure {
         /// From that share of descriptors or memory on, a connection closes after its response; clients of HTTP/2 are told to
         /// open another one. Lag does not count here: new connections cost more than kept ones.

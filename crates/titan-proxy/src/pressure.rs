@@ -60,11 +60,13 @@ impl PressureLevel {
     fn next(self, share: Share, settings: Option<&titan_config::Pressure>) -> PressureLevel {
         let Some(settings) = settings else { return PressureLevel::None };
         let titan_config::Pressure { stop_keep_alive, shed, stop_accepting, .. } = settings;
-        let reached = |share: Share| {
-            let steps = [stop_keep_alive, shed, stop_accepting];
-            steps.iter().take_while(|step| share >= step.as_hundredths().into()).count()
+        let steps = [stop_keep_alive, shed, stop_accepting].map(|step| step.as_hundredths().into());
+        let reached = |threshold: &dyn Fn(Share) -> Share| {
+            steps.iter().take_while(|step| share >= threshold(**step)).count()
         };
-        let (rises, stays) = (reached(share), reached(share.saturating_add(MARGIN)));
+        // One that is lower than the margin could never end.
+        let ends = |step: Share| step - MARGIN.min(step / 2);
+        let (rises, stays) = (reached(&|step| step), reached(&ends));
         PressureLevel::ALL[rises.max(stays.min(self as usize))]
     }
 
@@ -249,6 +251,13 @@ mod tests {
             assert_eq!(level, expected, "{percent}%");
         }
         assert_eq!(StopAccepting.next(10_000, Option::None), None, "off");
+        let text =
+            "listeners: [':80']\nroutes: [{ respond: 204 }]\npressure: { stop_keep_alive: 4% }";
+        let low = titan_config::Config::parse("test", text).unwrap().pressure;
+        assert_eq!(
+            [300, 200, 100].map(|share| StopKeepAlive.next(share, low.as_ref())),
+            [StopKeepAlive, StopKeepAlive, None]
+        );
     }
 
     #[test]
