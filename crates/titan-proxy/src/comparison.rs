@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::SystemTime;
-use titan_config::{Comparison, HeaderName, MemberPattern};
+use titan_config::{ByteSize, Comparison, HeaderName, MemberPattern};
 use titan_http::{BodyLength, FieldName, Fields, RequestHead, ResponseHead, Status};
 use titan_io::registry::Registry;
 use titan_policies::compress::{ContentCoding, NotDecoded};
@@ -35,6 +35,8 @@ pub(crate) struct Comparer {
 pub(crate) struct Captured {
     pub(crate) head: CapturedHead,
     body: CapturedBody,
+    /// The memory of the head where it is not that of the body.
+    _memory: Option<CopiedBody>,
 }
 
 /// What is compared of the head of a response.
@@ -208,27 +210,24 @@ impl Comparer {
         })
     }
 
-    /// What is compared of a response whose head has come; its body is to be added.
+    /// What is compared of a response whose head has come, if there is memory for that; its body is to be added.
     pub(crate) fn capture(
         &self,
         response: &ResponseHead,
         length: BodyLength,
         memory: &CopyMemory,
-    ) -> Captured {
+    ) -> Result<Captured, NotCompared> {
         let head = CapturedHead::of(response, &self.config.headers);
-        let body = match self.config.body {
-            None => CapturedBody::Off,
-            Some(most) => match length {
-                BodyLength::Known(length) if length > most.bytes() => {
-                    CapturedBody::Missing(NotCompared::BodyTooLarge)
-                }
-                _ => match memory.body(most.as_usize(), head.size()) {
-                    Ok(body) => CapturedBody::Whole(body),
-                    Err(excess) => CapturedBody::Missing(excess.into()),
-                },
-            },
+        let most = self.config.body.map_or(0, ByteSize::as_usize);
+        let memory = memory.body(most, head.size())?;
+        let (body, memory) = match (self.config.body, length) {
+            (None, _) => (CapturedBody::Off, Some(memory)),
+            (Some(most), BodyLength::Known(length)) if length > most.bytes() => {
+                (CapturedBody::Missing(NotCompared::BodyTooLarge), Some(memory))
+            }
+            (Some(_), _) => (CapturedBody::Whole(memory), None),
         };
-        Captured { head, body }
+        Ok(Captured { head, body, _memory: memory })
     }
 
     /// Has the thread compare two responses.

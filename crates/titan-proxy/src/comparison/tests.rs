@@ -34,7 +34,7 @@ impl Mirror {
         for (name, value) in fields {
             head.fields.append_named(name.as_bytes(), value.as_bytes()).unwrap();
         }
-        let mut captured = self.comparer.capture(&head, BodyLength::Unknown, &self.memory);
+        let mut captured = self.comparer.capture(&head, BodyLength::Unknown, &self.memory).unwrap();
         body.as_ref().chunks(3).for_each(|data| captured.append(data));
         captured
     }
@@ -249,7 +249,21 @@ fn captured_bodies_have_the_memory_of_copies() {
     assert!(mirror.captured(200, &[], &large).wants_more());
     let head = ResponseHead::with_status(Status::OK);
     let length = BodyLength::Known((1 << 20) + 1);
-    assert!(!mirror.comparer.capture(&head, length, &mirror.memory).wants_more());
+    assert!(!mirror.comparer.capture(&head, length, &mirror.memory).unwrap().wants_more());
+}
+
+#[test]
+fn captured_heads_have_it_too() {
+    for compare in ["headers: [x-large]", "headers: [x-large], body: 1KiB"] {
+        let mirror = Mirror::new(compare);
+        let mut head = ResponseHead::with_status(Status::OK);
+        head.fields.append_named(b"x-large", &[b'x'; 600_000]).unwrap();
+        let capture = || mirror.comparer.capture(&head, BodyLength::Known(2000), &mirror.memory);
+        let first = capture().unwrap();
+        assert_eq!(capture().err(), Some(NotCompared::NoMemory), "{compare}");
+        drop(first);
+        capture().unwrap();
+    }
 }
 
 #[test]

@@ -32,8 +32,8 @@ pub(super) struct AwaitedResponse {
     complete: oneshot::Receiver<()>,
 }
 
-/// What there is of a response; nothing once nobody waits for it any more, however long the rest of it takes.
-type Kept = Rc<RefCell<Option<Captured>>>;
+/// What there is of a response, or why it is not kept; nothing once nobody waits for it any more, however long the rest of it takes.
+type Kept = Rc<RefCell<Option<Result<Captured, NotCompared>>>>;
 
 /// Passes a body on and keeps a copy of it.
 struct Tee {
@@ -68,7 +68,7 @@ impl Capture {
             return;
         }
         let captured = comparer.capture(response, length, &memory);
-        let wants_more = captured.wants_more();
+        let wants_more = captured.as_ref().is_ok_and(Captured::wants_more);
         tee.kept.replace(Some(captured));
         match wants_more {
             true => transforms.push(KeptBody(Some(tee))),
@@ -79,13 +79,13 @@ impl Capture {
 
 impl AwaitedResponse {
     /// The response, if it is complete by now.
-    fn into_complete(mut self) -> Option<Captured> {
+    fn into_complete(mut self) -> Option<Result<Captured, NotCompared>> {
         self.complete.try_recv().ok()?;
         self.kept.take()
     }
 
     /// The response, once it is complete; nothing if it will never be.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Captured>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Captured, NotCompared>>> {
         let complete = Pin::new(&mut self.complete).poll(cx);
         complete.map(|complete| complete.ok().and_then(|()| self.kept.take()))
     }
@@ -104,10 +104,10 @@ pub(super) async fn await_both(
     timer: &Timer,
     deadline: CoarseInstant,
 ) -> Result<[Captured; 2], NotCompared> {
-    let copied = copied.into_complete().ok_or(NotCompared::CopyFailed)?;
+    let copied = copied.into_complete().ok_or(NotCompared::CopyFailed)??;
     let original = poll_fn(|cx| match original.poll(cx) {
         Poll::Pending => timer.poll(cx, deadline).map(|()| Err(NotCompared::TooLate)),
-        Poll::Ready(captured) => Poll::Ready(captured.ok_or(NotCompared::NoResponse)),
+        Poll::Ready(captured) => Poll::Ready(captured.unwrap_or(Err(NotCompared::NoResponse))),
     });
     Ok([original.await?, copied])
 }
@@ -116,7 +116,7 @@ impl Tee {
     /// Keeps that part too; false if no more is wanted.
     fn keep(&self, data: &[u8]) -> bool {
         let mut kept = self.kept.borrow_mut();
-        let Some(captured) = &mut *kept else { return false };
+        let Some(Ok(captured)) = &mut *kept else { return false };
         captured.append(data);
         captured.wants_more()
     }
@@ -146,7 +146,7 @@ impl BodyTransform for KeptBody {
     fn end(&mut self, trailers: &Fields, _: &mut Vec<u8>) -> Result<Option<Fields>, Error> {
         let kept = self.0.as_ref().map(|tee| tee.kept.borrow_mut());
         kept.into_iter().for_each(|mut kept| {
-            kept.iter_mut().for_each(|captured| captured.note_trailers(trailers));
+            kept.iter_mut().flatten().for_each(|captured| captured.note_trailers(trailers));
         });
         self.0.take().into_iter().for_each(Tee::hand_over);
         Ok(None)
