@@ -73,8 +73,8 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             grpc::set_timeout(fields, left).map_err(|_| Kind::Internal)?;
         }
         if let Some(name) = &how.timeouts.deadline_header {
-            // Rounded down, so that nobody has more time than there is.
-            let left = left.as_millis().to_string();
+            // Rounded down, so that nobody has more time than there is, and not longer than what this gateway would accept.
+            let left = left.as_millis().min(MOST_MILLIS).to_string();
             fields
                 .set_named(name.as_str().as_bytes(), left.as_bytes())
                 .map_err(|_| Kind::Internal)?;
@@ -85,6 +85,8 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
 
 /// How many digits a deadline has at most: a day has eight.
 const DIGITS: usize = 9;
+/// The longest that they can tell.
+const MOST_MILLIS: u128 = 999_999_999;
 
 /// The milliseconds that a client gives its request in the field of that name.
 fn read_timeout(fields: &Fields, name: &[u8]) -> Result<Option<Duration>, Kind> {

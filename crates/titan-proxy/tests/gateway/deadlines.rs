@@ -207,3 +207,16 @@ fn a_call_has_the_deadline_of_its_route() {
     assert!(left.ends_with(['n', 'u']), "{left}: less than a second in the finest unit");
     client.response(stream).has_field("grpc-status", "4");
 }
+
+#[test]
+fn a_call_may_have_more_time_than_the_field_can_tell() {
+    let upstream = upstream::listens();
+    let text =
+        format!("timeouts: {{ {FIELD} }}\nupstreams: {{ u: {{ endpoints: $0, protocol: h2 }} }}");
+    let gateway = gateway(&text, &[&upstream]);
+    let mut client = gateway.connects_h2();
+    let head = Head::post("/").with("content-type", "application/grpc").with("te", "trailers");
+    client.asks(&head.with("grpc-timeout", "2562047H"));
+    let (_, request) = upstream.accepts_h2().request();
+    assert_eq!(request.field("x-timeout-ms"), Some("999999999"));
+}
