@@ -25,6 +25,7 @@ pub(crate) use tunnel::Tunnel;
 
 use crate::forwarding::KnownClient;
 use crate::grpc::{self, Dialect, web};
+use crate::guard::Guard;
 use crate::origin::Origin;
 use crate::route::{Allow, Match};
 use crate::snapshot::{Action, Proxy, Snapshot};
@@ -84,6 +85,8 @@ pub(crate) struct Record {
     is_subrequest: bool,
     /// Whether it is the copy of a request, which waits for nothing that requests wait for.
     is_copy: bool,
+    /// Whether it said so of itself when it came: of such a one no copy is made, lest one that leads back here leads on for ever.
+    is_marked: bool,
     /// The methods that would have been taken.
     allow: Option<Allow>,
     /// The length of the file of which another part was requested.
@@ -163,6 +166,10 @@ impl Observer for Record {
         &mut self.policies
     }
 
+    fn strips(&mut self, guard: &Guard, fields: &Fields) {
+        self.is_marked = guard.is_marked(fields);
+    }
+
     fn takes(&mut self, found: &Match, _: &RequestHead) {
         self.route = Some(found.route);
     }
@@ -179,6 +186,7 @@ impl Default for Record {
             route: None,
             is_subrequest: false,
             is_copy: false,
+            is_marked: false,
             allow: None,
             length: None,
             status: None,

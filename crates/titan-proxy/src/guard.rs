@@ -31,6 +31,8 @@ pub(crate) struct Guard {
     is_strict: bool,
     /// The well-known names that are not simply kept when spelled as usual.
     asserted: FieldSet,
+    /// Whether copies are made of requests, so that one may come back.
+    marks_copies: bool,
 }
 
 /// Who may write a field; stricter ones come later.
@@ -103,20 +105,27 @@ impl Guard {
         told.for_each(|name| names.add(name.as_str(), Writers::Gateway));
         let mirrors =
             |route: &Route| matches!(&route.action, Action::Proxy(proxy) if proxy.mirror.is_some());
-        if config.routes.iter().any(mirrors) {
+        let marks_copies = config.routes.iter().any(mirrors);
+        if marks_copies {
             names.add(MIRRORED, Writers::Gateway);
         }
         let never_passed = [CLIENT_CERT, CLIENT_CERT_CHAIN, PROXY];
         never_passed.iter().for_each(|name| names.add(name, Writers::Gateway));
         let is_strict = config.limits.field_names == FieldNames::Strict;
-        names.guard(
+        let guard = names.guard(
             is_strict,
             vec![
                 (b"x-forwarded-", of_x_forwarded),
                 (b"sec-websocket-", Writers::Known),
                 (b"if-", Writers::Known),
             ],
-        )
+        );
+        Guard { marks_copies, ..guard }
+    }
+
+    /// Whether a request says of itself that it is a copy.
+    pub(crate) fn is_marked(&self, fields: &Fields) -> bool {
+        self.marks_copies && fields.named(MIRRORED.as_bytes()).next().is_some()
     }
 
     /// The first name that is not accepted at all.
@@ -235,7 +244,8 @@ impl NameGroups {
             length.first |= bit(name.as_bytes()[0]);
             length.names.push(guarded);
         }
-        let mut guard = Guard { lengths, starts, is_strict, asserted: FieldSet::default() };
+        let (asserted, marks_copies) = Default::default();
+        let mut guard = Guard { lengths, starts, is_strict, asserted, marks_copies };
         let is_asserted = |name: &&FieldName| {
             let taken = guard.find(name.as_str().as_bytes());
             taken.is_some_and(|it| it.writers >= Writers::Proxies || !it.is_exact)

@@ -48,6 +48,8 @@ pub(crate) enum NotCopied {
     Tunnel,
     /// The gateway itself is near its limits.
     Pressure,
+    /// It is a copy itself, or says so.
+    Copy,
 }
 
 /// How a mirror is doing.
@@ -150,7 +152,7 @@ impl MirrorCells {
 }
 
 impl NotCopied {
-    const ALL: [NotCopied; 7] = [
+    const ALL: [NotCopied; 8] = [
         NotCopied::BodyTooLarge,
         NotCopied::NotSent,
         NotCopied::BodyIncomplete,
@@ -158,6 +160,7 @@ impl NotCopied {
         NotCopied::NoMemory,
         NotCopied::Tunnel,
         NotCopied::Pressure,
+        NotCopied::Copy,
     ];
 
     fn name(self) -> &'static str {
@@ -169,6 +172,7 @@ impl NotCopied {
             NotCopied::NoMemory => "no-memory",
             NotCopied::Tunnel => "tunnel",
             NotCopied::Pressure => "pressure",
+            NotCopied::Copy => "copy",
         }
     }
 }

@@ -115,6 +115,9 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         if self.upgrade.is_some() {
             return Err(NotCopied::Tunnel);
         }
+        if self.record.is_marked {
+            return Err(NotCopied::Copy);
+        }
         let length = match self.length {
             BodyLength::Known(length) => Some(length),
             BodyLength::None | BodyLength::Unknown => None,

@@ -53,7 +53,7 @@ fn a_copy_is_what_the_upstream_gets_but_for_its_mark() {
     let text = "upstreams: { u: $0, shadow: $1 }\n\
         routes: [{ prefix: /a, upstream: u, mirror: shadow, rewrite: { prefix: /b }, send_host: b.test }]";
     let gateway = gateway(text, &[&upstream, &shadow]);
-    let request = "GET /a/c?d=e HTTP/1.1\r\nHost: a\r\nAuthorization: Basic eDp5\r\nX-Mirrored: false\r\n\r\n";
+    let request = "GET /a/c?d=e HTTP/1.1\r\nHost: a\r\nAuthorization: Basic eDp5\r\nX_Mirrored: false\r\n\r\n";
     gateway.asks(request).has_status(200).has_body("real");
     let (original, copy) = (upstream.request(), shadow.waits_for_requests(1).remove(0));
     assert_eq!((&*copy.method, &*copy.target), ("GET", "/b/c?d=e"));
@@ -72,6 +72,17 @@ fn the_mark_of_a_copy_is_nobody_elses() {
     let gateway = gateway(&text, &[&upstream, &shadow]);
     gateway.asks("GET / HTTP/1.1\r\nHost: a\r\nX-Mirrored: true\r\n\r\n").has_status(200);
     assert_eq!(upstream.request().field("x-mirrored"), None);
+}
+
+/// The way of a mirror may lead back to the gateway: then each copy would have one of its own.
+#[test]
+fn no_copy_is_made_of_a_copy() {
+    let (upstream, shadow) = (upstream::replies(ok("")), upstream::replies(ok("")));
+    let gateway = gateway(&configuration("", ""), &[&upstream, &shadow]);
+    gateway.asks("GET / HTTP/1.1\r\nHost: a\r\nX-Mirrored: true\r\n\r\n").has_status(200);
+    gateway.get("/").has_status(200);
+    shadow.waits_for_requests(1);
+    assert_eq!((status(&gateway).sent, dropped(&gateway, "copy")), (1, 1));
 }
 
 /// However important its route is: a copy would take the turn of a request.
