@@ -244,7 +244,7 @@ impl PreparedGateway {
         let (watched, count) = (phase.subscribe(), rebound.opened.len());
         let snapshot = prepared.take_effect();
         let metrics = Arc::new(snapshot.metrics(count));
-        let (end, ended) = mpsc::channel(count);
+        let (end, ended) = mpsc::channel(count + 1);
         let cores = if config.workers.pin { allowed_cores() } else { Vec::new() };
         let reclaim = Arc::new(Reclaim::new(count));
         let (mut workers, mut orders) = (Vec::with_capacity(count), Vec::with_capacity(count));
@@ -270,7 +270,8 @@ impl PreparedGateway {
         let in_force = Mutex::new(InForce { workers: config.workers, listening });
         let current = Arc::new(ArcSwap::new(snapshot));
         let measured = (Arc::clone(&metrics), Arc::clone(&current));
-        watch_health(monitored.clone(), watched.clone(), measured)?;
+        let health = watch_health(monitored.clone(), watched.clone(), measured, End(end))?;
+        workers.push(health);
         let loading = Loading {
             registry,
             current,

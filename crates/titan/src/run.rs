@@ -291,9 +291,9 @@ async fn serve(
     }
     match gateway.join() {
         true => Ok(ExitCode::SUCCESS),
-        false => {
-            Err(Failure::Runtime("a worker thread ended unexpectedly while draining".to_owned()))
-        }
+        false => Err(Failure::Runtime(
+            "a thread that the gateway needs ended unexpectedly while draining".to_owned(),
+        )),
     }
 }
 
@@ -326,7 +326,9 @@ fn cut_off_by(signal: SignalKind) -> ExitCode {
 }
 
 fn worker_ended() -> Failure {
-    Failure::Runtime("a worker thread ended unexpectedly; all workers have stopped".to_owned())
+    Failure::Runtime(
+        "a thread that the gateway needs ended unexpectedly; all workers have stopped".to_owned(),
+    )
 }
 
 impl Signals {

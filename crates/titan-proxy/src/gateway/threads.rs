@@ -27,7 +27,7 @@ pub(super) struct Plan {
     pub(super) end: End,
 }
 
-/// Sends a signal when a worker's thread ends, also by a panic, so that the others stop.
+/// Sends a signal when a thread ends that the gateway cannot do without, also by a panic, so that the others stop.
 pub(super) struct End(pub(super) mpsc::Sender<()>);
 
 impl Drop for End {
