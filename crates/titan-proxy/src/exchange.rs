@@ -268,11 +268,15 @@ impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
         };
         self.snapshot.counted(Some(found.route)).cells(self.worker.index()).begun.add(1);
         self.shed(found.route)?;
+        let action = &self.snapshot.actions[found.route];
+        if let Action::Proxy(proxy) = action {
+            // Who may see that it is malformed is for the policies to say.
+            let _ = self.note_deadline(&proxy.config.timeouts);
+        }
         if let Step::Respond(response) = self.apply_policies(&found).await? {
             let BufferedResponse { head, body } = *response;
             return self.send(head, &body).await;
         }
-        let action = &self.snapshot.actions[found.route];
         if !matches!(action, Action::Proxy(_)) {
             self.show_body().await?;
         }
@@ -292,8 +296,9 @@ impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
     }
 
     /// The request halves of the route's policies, unless the client cancels the request while one of them waits for
-    /// something.
+    /// something, or the time of the request is over then.
     async fn apply_policies(&mut self, found: &Match) -> Result<Step, Error> {
+        let until = self.deadline()?;
         let Exchange { snapshot, origin, worker, .. } = self;
         let client = KnownClient { forwarding: &snapshot.forwarding, origin };
         let state = &mut self.record.policies;
@@ -315,6 +320,9 @@ impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
         poll_fn(|cx| match met.as_mut().poll(cx) {
             Poll::Pending if self.body.poll_lost(cx).is_ready() || self.body.is_broken() => {
                 Poll::Ready(Err(Kind::ClientGone.into()))
+            }
+            Poll::Pending if self.timer.clock().is_past(until) => {
+                Poll::Ready(Err(Kind::Deadline.into()))
             }
             Poll::Pending => {
                 // That a connection is broken may show in nothing but a look.

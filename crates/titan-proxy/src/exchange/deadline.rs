@@ -7,6 +7,7 @@ use std::time::Duration;
 use titan_config::RouteTimeouts;
 use titan_http::Fields;
 use titan_io::body::{RequestBody, ResponseSink};
+use titan_io::clock::CoarseInstant;
 use titan_io::error::{Error, Kind};
 
 impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
@@ -35,6 +36,11 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         let Some(deadline) = deadline else { return Ok(None) };
         let left = deadline.saturating_sub(started.elapsed());
         if left.is_zero() { Err(Kind::Deadline.into()) } else { Ok(Some(left)) }
+    }
+
+    /// Until when the request may take.
+    pub(super) fn deadline(&self) -> Result<CoarseInstant, Error> {
+        Ok(self.worker.io.clock.deadline(self.time_left()?.unwrap_or(Duration::MAX)))
     }
 
     /// What is left of the time that the route gives the request, where that ends first. An endpoint that takes longer has failed. It

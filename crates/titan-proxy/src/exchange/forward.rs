@@ -13,7 +13,6 @@ use std::future::{Future, poll_fn};
 use std::net::IpAddr;
 use std::pin::pin;
 use std::task::Poll;
-use std::time::Duration;
 use titan_config::Protocol;
 use titan_http::{FieldName, RequestHead, ResponseHead};
 use titan_io::body::{RequestBody, ResponseSink};
@@ -29,9 +28,10 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         proxy: &Proxy,
         found: &Match,
     ) -> Result<(), Error> {
+        // Policies may have changed what says so.
         self.note_deadline(&proxy.config.timeouts)?;
         let timer = self.record.deadline.map(|_| self.worker.io.clock.timer());
-        let deadline = self.worker.io.clock.deadline(self.time_left()?.unwrap_or(Duration::MAX));
+        let deadline = self.deadline()?;
         let mut proxied = pin!(self.proxy(proxy, found));
         // Given up wherever it is: what it holds is given back as it is dropped.
         poll_fn(|cx| match (proxied.as_mut().poll(cx), &timer) {

@@ -122,6 +122,18 @@ upstreams: { u: { endpoints: $0, max_connections: 1, queue: { timeout: 1h } } }"
 }
 
 #[test]
+fn it_runs_while_policies_wait_too() {
+    let (upstream, auth) = (upstream::listens(), upstream::stalls());
+    let text = "timeouts: { total: 300ms }
+upstreams: { u: $0, auth: $1 }
+routes: [{ upstream: u }]
+apply: [a]
+policies: { a: { authorise: { forward_auth: { upstream: auth, timeout: 1m } } } }";
+    is_late(gateway(text, &[&upstream, &auth]).get("/"));
+    upstream.expects_no_connection();
+}
+
+#[test]
 fn a_response_that_outlasts_it_is_cut_off() {
     let upstream = upstream::listens();
     let gateway = gateway("timeouts: { total: 300ms }", &[&upstream]);
