@@ -13,7 +13,7 @@ use crate::greeting::Greeting;
 use crate::reload::{self, InForce, Records, Reloading};
 use crate::supervisor::Supervisor;
 use crate::terminal;
-use crate::upgrade::{Inherited, Predecessor, Upgrading};
+use crate::upgrade::{self, Inherited, Predecessor, Upgrading};
 use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -254,6 +254,8 @@ async fn serve(
         servers.admin.leave();
         supervisor.leave_to(successor.pid());
         successor.announce();
+        let orders = upgrade::ending_orders(&gateway.status().upstreams_now());
+        orders.iter().for_each(|line| terminal::event(line));
     }
     supervisor.stop();
     let delay = match (&successor, &reloading) {

@@ -25,10 +25,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use titan_admin::RevocationStore;
+use titan_admin::history::rfc3339;
 use titan_admin::http::LentSocket;
 use titan_admin::orders::{NotUpgraded, UpgradeOrder, Upgraded};
 use titan_config::Config;
-use titan_proxy::Loader;
+use titan_proxy::{BreakerNow, Fact, Loader, MemberStatus, Reason, UpstreamStatus};
 use tokio::sync::oneshot;
 
 /// Starts successors, one at a time.
@@ -223,6 +224,41 @@ fn own_program() -> Option<PathBuf> {
     let given = std::env::args_os().next().map(PathBuf::from);
     let given = given.filter(|path| path.as_os_str().as_bytes().contains(&b'/'));
     given.or_else(|| std::env::current_exe().ok().map(without_mark))
+}
+
+/// The lines about what operators have ordered of endpoints and breakers: a successor does not know.
+pub(crate) fn ending_orders(upstreams: &[UpstreamStatus]) -> Vec<String> {
+    upstreams.iter().flat_map(orders_of).map(told_as_ended).collect()
+}
+
+fn orders_of(upstream: &UpstreamStatus) -> Vec<String> {
+    let UpstreamStatus { name, breaker, endpoints, .. } = upstream;
+    let is_held = |it: &Option<BreakerNow>| it.as_ref().is_some_and(|it| it.status.is_forced);
+    let mut orders = Vec::new();
+    if is_held(breaker) {
+        orders.push(format!("the breaker of upstream `{name}` is held by an operator"));
+    }
+    for MemberStatus { endpoint, breaker, .. } in endpoints {
+        let of_endpoint = format!("upstream `{name}`: {}", endpoint.address);
+        if is_held(breaker) {
+            orders.push(format!("{of_endpoint}: its breaker is held by an operator"));
+        }
+        for Reason { fact, until, .. } in &endpoint.story.reasons {
+            let is = match fact {
+                Fact::EjectedByHand => "ejected",
+                // One that the file has drained does so with the new process too.
+                Fact::Draining if until.is_some() => "drained",
+                _ => continue,
+            };
+            let until = until.map_or_else(String::new, |it| format!(" until {}", rfc3339(it)));
+            orders.push(format!("{of_endpoint} is {is} by an operator{until}"));
+        }
+    }
+    orders
+}
+
+fn told_as_ended(order: String) -> String {
+    format!("upgrade: {order}, which the new process does not know: order it again")
 }
 
 /// The path of a program that was replaced, without the mark that the kernel appends.

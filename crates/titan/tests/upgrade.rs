@@ -389,6 +389,29 @@ fn the_history_goes_on_in_the_successor() {
 }
 
 #[test]
+fn orders_that_end_with_a_process_are_told() {
+    let text = "listeners: [127.0.0.1:0]\nadmin: { address: 127.0.0.1:0 }\nroutes: [{ upstream: u }]\n\
+        upstreams: { u: { endpoints: [127.0.0.1:1, 127.0.0.1:2], circuit_breaker: { per: endpoint } } }\n";
+    let mut titan = Titan::start_told("orders", text);
+    for action in ["drain", "eject", "open_breaker"] {
+        let body = format!("{{\"action\": \"{action}\", \"endpoint\": \"127.0.0.1:1\"}}");
+        let fields = ["Content-Type: application/json"];
+        assert_eq!(titan.call("POST", "/upstreams/u", &fields, &body).0, 204, "{action}");
+    }
+    titan.complaints_up_to_that(|line| line.contains("127.0.0.1:1 is ejected"));
+    titan.upgrades();
+    let told = titan.complaints_up_to_that(|line| line.contains("is drained by"));
+    for what in [
+        ": its breaker is held by an operator",
+        " is ejected by an operator until 20",
+        " is drained by an operator until 20",
+    ] {
+        let line = format!("warning: upgrade: upstream `u`: 127.0.0.1:1{what}");
+        assert!(told.contains(&line), "{told}");
+    }
+}
+
+#[test]
 fn standard_input_cannot_be_read_by_a_successor() {
     let mut titan = Titan::start_from_input("input", FIXED);
     titan.signal(Signal::USR2);
