@@ -67,6 +67,8 @@ type Choose = fn(&Attempts, usize, u64, Duration) -> Option<Attempt>;
 
 /// One attempt more than the retries that a route can ask for.
 const MAX_ATTEMPTS: usize = 6;
+/// That of an endpoint that has left.
+const NO_PLACE: usize = usize::MAX;
 /// The endpoints with half-open breakers that a request is drawn for in vain before it is rejected.
 const MAX_REJECTED: usize = 8;
 
@@ -94,6 +96,19 @@ impl Attempts {
     /// Whom the request is for, where that is known.
     pub fn client(&self) -> Option<ClientNetwork> {
         self.client
+    }
+
+    /// Chooses among these members from now on: what was decided about endpoints while the request waited holds for it too.
+    pub fn renew(&mut self, members: CurrentMembers) {
+        if Rc::ptr_eq(&self.members, &members) {
+            return;
+        }
+        for place in &mut self.excluded[..self.count] {
+            let id = self.members.endpoints().get(*place).map(|it| it.id);
+            let now = members.endpoints().iter().position(|it| Some(it.id) == id);
+            *place = now.unwrap_or(NO_PLACE);
+        }
+        self.members = members;
     }
 
     /// How many requests may run at the upstream; `None` for as many as there are.

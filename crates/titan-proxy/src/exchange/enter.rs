@@ -6,7 +6,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use titan_config::Importance;
 use titan_io::body::{RequestBody, ResponseSink};
 use titan_io::clock::CoarseInstant;
@@ -31,7 +31,11 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
         let permit = match concurrency.try_enter(attempts.client()) {
             Some(permit) => Ok(permit),
             None if self.record.is_copy => Err(Kind::Overloaded.into()),
-            None => Box::pin(self.await_turn(Arc::clone(concurrency), attempts)).await,
+            None => {
+                let permit = Box::pin(self.await_turn(Arc::clone(concurrency), attempts)).await;
+                self.renew(index, attempts);
+                permit
+            }
         };
         match permit {
             Ok(permit) => self.record.running = Some(permit),
@@ -52,6 +56,12 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
             }
         }
         Ok(())
+    }
+
+    /// Chooses among the members that the upstream at that place has now.
+    pub(super) fn renew(&self, index: usize, attempts: &mut Attempts) {
+        let upstream = &self.snapshot.upstreams[index];
+        attempts.renew(self.worker.members.get(index, upstream, Instant::now()));
     }
 
     /// Refuses a request that matters least while the gateway itself is near its limits.

@@ -153,7 +153,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
                     match self.retry_response(&mut tries, &attempt, pending.as_ref()) {
                         None => self.deliver(*tries.how, &mut pending).await,
                         Some(pause) => {
-                            drop(pending);
+                            drop((pending, attempt));
                             self.pause(&mut tries, pause).await?;
                             continue;
                         }
@@ -177,6 +177,8 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             let telling = self.note_failed(&mut tries, &attempt, error);
             let pause =
                 self.retry_failed(&mut tries, error).ok_or_else(|| self.or_late(telling))?;
+            // It must not keep the place of a trial meanwhile that was never made.
+            drop(attempt);
             self.pause(&mut tries, pause).await?;
         }
     }

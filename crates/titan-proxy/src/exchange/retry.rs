@@ -171,6 +171,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         // Boxed: most requests have no use for the room.
         let wait = Box::pin(async { tokio::time::sleep(pause).await });
         self.while_present(wait, CoarseInstant::NEVER).await?;
+        self.renew(tries.index, tries.attempts);
         let entered = self.enter(tries.index, tries.attempts, tries.cells).await;
         entered.map_err(|error| match (error.kind, tries.failed) {
             (Kind::Overloaded | Kind::CircuitOpen, Some(failed)) => {

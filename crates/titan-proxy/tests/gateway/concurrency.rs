@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use titan_proxy::{BreakerState, BreakerWish};
+use titan_proxy::{BreakerState, BreakerWish, Condition, EndpointOrder, Wish};
 use titan_testkit::upstream::{self, ok};
 use titan_testkit::{End, Gate, Gateway, Peer, Upstream, gateway, waits_until};
 
@@ -57,6 +57,32 @@ fn as_many_run_as_may_and_wait_as_may() {
         }
         waits_for(&gateway, 0, 0);
     }
+}
+
+#[test]
+fn a_request_whose_turn_comes_goes_where_requests_go_by_then() {
+    let gate = Gate::closed();
+    let upstreams = [(); 2].map(|()| upstream::responds(gate.before(ok(""))));
+    let text = "upstreams: { u: { endpoints: [$0, $1], balance: round_robin, \
+        concurrency: { max: 1, queue: 1, delay_target: 6s } } }";
+    let gateway = gateway(text, &[&upstreams[0], &upstreams[1]]);
+    let mut first = asks(&gateway, "/");
+    waits_for(&gateway, 1, 0);
+    let mut second = asks(&gateway, "/");
+    waits_for(&gateway, 1, 1);
+    let [one, other] = [0, 1].map(|place: usize| upstreams[place].connections());
+    let next = &upstreams[usize::from(one > other)];
+    let (upstream, address) = ("u".to_owned(), next.address().to_string());
+    let wish = Wish::Eject(Duration::from_secs(60));
+    assert!(gateway.orders(EndpointOrder { upstream, address, wish }));
+    waits_until("it is ejected", || {
+        let upstreams = gateway.status().upstreams_now();
+        upstreams[0].endpoints.iter().any(|it| it.endpoint.condition == Condition::Ejected)
+    });
+    gate.opens();
+    first.response().has_status(200);
+    second.response().has_status(200);
+    assert_eq!(next.connections(), 0);
 }
 
 // field: route.importance

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::breaker::Forced;
+use crate::health::Fact;
 use crate::members::KnownMembers;
 use std::thread;
 use titan_http::Fields;
@@ -53,6 +54,21 @@ fn one_beside_another_stays_in_its_group() {
     assert_eq!(next(&mut attempts).unwrap().chosen, 0);
     assert!(next_beside(&mut attempts).is_none());
     assert_ne!(next(&mut attempts).unwrap().chosen, 0, "a retry goes on to the next group");
+}
+
+#[test]
+fn a_request_that_has_waited_goes_by_what_was_decided_meanwhile() {
+    let upstream = upstream("endpoints: ['10.0.0.1:80', '10.0.0.2:80', '10.0.0.3:80']");
+    let known = KnownMembers::default();
+    let get = || known.get(0, &upstream, Instant::now());
+    let mut attempts = attempts(&upstream);
+    let tried = next(&mut attempts).unwrap().chosen;
+    let others: Vec<_> = (0..3).filter(|place| *place != tried).collect();
+    let ejected = Arc::clone(&upstream.members().endpoints[others[0]]);
+    ejected.health.decide(Fact::EjectedByHand, true, &"a test wants it");
+    attempts.renew(get());
+    assert_eq!(next(&mut attempts).unwrap().chosen, others[1]);
+    assert_eq!(next(&mut attempts).unwrap().chosen, tried, "again, where there is no other");
 }
 
 #[test]
