@@ -206,7 +206,7 @@ fn no_count_is_lost_where_a_part_of_the_window_begins() {
     in_every_order(|| {
         let (window, time) = (Arc::new(Window::default()), Duration::from_secs(1));
         let count = move |window: &Window, now| {
-            window.count(Generation::default(), (now, time), (true, false));
+            window.count((Generation::default(), || true), (now, time), (true, false));
         };
         count(&window, START);
         let now = START + 3 * time;

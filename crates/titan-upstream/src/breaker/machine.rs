@@ -326,8 +326,9 @@ impl Machine {
         }
         let failed = matches!(outcome, Outcome::Failure { .. });
         let slow = thresholds.slow(outcome).is_some();
+        let is_current = || self.read().1.generation == ticket.generation;
         let in_a_row = match failed {
-            true => self.row.add(ticket.generation),
+            true => self.row.add(ticket.generation, is_current),
             false => {
                 self.row.end(ticket.generation);
                 0
@@ -335,7 +336,7 @@ impl Machine {
         };
         if thresholds.has_shares() {
             let time = (now, thresholds.window);
-            self.window.count(ticket.generation, time, (failed, slow));
+            self.window.count((ticket.generation, is_current), time, (failed, slow));
         }
         if !failed && !slow {
             return None;

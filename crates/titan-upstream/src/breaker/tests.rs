@@ -1,7 +1,9 @@
 //! A breaker beside a plain model of it, which keeps each request and has no words with bits.
 
+use super::window::{GENERATION_BITS, Generation, Row};
 use super::*;
 use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
 use std::cell::RefCell;
 use std::num::{NonZeroU16, NonZeroU32};
 
@@ -121,6 +123,34 @@ fn what_was_long_ago_counts_no_more() {
     trial.run(&[WELL, WELL, WELL, BADLY]);
     assert_eq!(trial.told(), Vec::<String>::new());
     assert_eq!(trial.breaker.status(&trial.thresholds, trial.now).counts.requests, 4);
+}
+
+/// Each trial that fails is two changes: what was counted before lies any number of them back.
+#[test]
+fn after_an_outage_of_any_length_a_share_of_failures_opens_it() {
+    for trials in (1..4_200).step_by(100) {
+        let mut trial = Trial::of(Thresholds { consecutive_failures: None, ..thresholds() });
+        trial.run(&[BADLY; 4]);
+        for outcome in std::iter::repeat_n(BADLY, trials).chain([WELL; 2]) {
+            trial.now += seconds(6);
+            trial.run(&[outcome]);
+        }
+        trial.told();
+        trial.run(&[BADLY; 4]);
+        assert_eq!(trial.told(), ["closed -> open: 4 of the last 4 requests failed"], "{trials}");
+    }
+}
+
+#[test]
+fn a_row_of_any_time_ago_is_none_of_now() {
+    for before in (0..1 << GENERATION_BITS).step_by(9_973) {
+        let row = Row::default();
+        row.add(Generation::of(before), || true);
+        let now = Generation::default().next();
+        assert_eq!((row.add(now, || true), row.add(now, || true)), (1, 2), "{before}");
+        assert_eq!(row.add(Generation::of(before), || false), 0, "{before}");
+        assert_eq!(row.get(now), 2);
+    }
 }
 
 #[test]
@@ -385,6 +415,7 @@ enum Step {
     Release,
     Expire,
     Reload,
+    Outage { trials: u32 },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -411,72 +442,129 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..400)
 }
 
-proptest! {
-    #[test]
-    fn it_does_what_the_model_does(steps in steps()) {
+/// A breaker and the model of it, to which the same happens.
+struct Pair {
+    breaker: Breaker,
+    model: Model,
+    /// Of one window, as they follow each other in configurations.
+    all: [Thresholds; 4],
+    which: usize,
+    now: Duration,
+    told: RefCell<u64>,
+    out: Vec<(Ticket, u64, usize)>,
+}
+
+impl Pair {
+    fn new() -> Pair {
         let one = |count| NonZeroU16::new(count).unwrap();
-        // Of one window, as they follow each other in configurations.
         let all = [
             thresholds(),
             Thresholds { failure_share: None, close_after: one(1), ..thresholds() },
             Thresholds { consecutive_failures: None, half_open_requests: one(3), ..thresholds() },
             Thresholds { min_requests: NonZeroU32::MIN, slow_share: None, ..thresholds() },
         ];
-        let mut which = 0;
-        let breaker = Breaker::default();
-        let mut model = Model {
+        let model = Model {
             state: ModelState::Closed { since: Duration::ZERO },
             changes: 0,
             times_opened: 0,
             in_a_row: 0,
             ended: Vec::new(),
         };
-        let mut out: Vec<(Ticket, u64, usize)> = Vec::new();
-        let (mut now, told) = (seconds(50), RefCell::new(0));
-        let tell = |_| *told.borrow_mut() += 1;
-        for step in steps {
-            match step {
-                Step::Wait(time) => now += time,
-                Step::Begin => {
-                    let checked = breaker.check(&all[which], now);
-                    let passed = breaker.try_pass(&all[which], now, tell);
-                    let expected = model.try_pass(&all[which], now);
-                    prop_assert_eq!(checked, passed.map(drop));
-                    match (passed, expected) {
-                        (Ok(pass), Ok(generation)) => out.push((pass, generation, which)),
-                        (Err(rejected), Err(wait)) => prop_assert_eq!(rejected.retry_after, wait),
-                        (Ok(_), Err(wait)) => prop_assert!(false, "passes before {:?}", wait),
-                        (Err(rejected), Ok(_)) => prop_assert!(false, "{:?}", rejected),
-                    }
-                }
-                Step::End { .. } if out.is_empty() => {}
-                Step::End { place, outcome } => {
-                    let (ticket, generation, which) = out.swap_remove(place % out.len());
-                    model.end(&all[which], (generation, outcome), now);
-                    match outcome {
-                        Some(outcome) => {
-                            breaker.complete(&all[which], (ticket, outcome), now, tell);
-                        }
-                        None => breaker.give_back(ticket),
-                    }
-                }
-                Step::Force(forced, time) => {
-                    breaker.force(forced, (now, now + time), tell);
-                    model.force(forced == Forced::Open, now + time);
-                }
-                Step::Release => {
-                    breaker.release(now, tell);
-                    model.release(now);
-                }
-                Step::Expire => {
-                    breaker.expire(now, tell);
-                    model.expire(now);
-                }
-                Step::Reload => which = (which + 1) % all.len(),
+        let (now, told, breaker) = (seconds(50), RefCell::new(0), Breaker::default());
+        Pair { breaker, model, all, which: 0, now, told, out: Vec::new() }
+    }
+
+    fn run(&mut self, steps: &[Step]) -> Result<(), TestCaseError> {
+        steps.iter().try_for_each(|step| self.step(step))
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
+        match *step {
+            Step::Wait(time) => self.now += time,
+            Step::Begin => self.begin()?,
+            Step::End { .. } if self.out.is_empty() => {}
+            Step::End { place, outcome } => self.end(place % self.out.len(), outcome),
+            Step::Force(forced, time) => self.force(forced, time),
+            Step::Release => {
+                self.breaker.release(self.now, |_| *self.told.borrow_mut() += 1);
+                self.model.release(self.now);
             }
-            let status = breaker.status(&all[which], now);
-            prop_assert_eq!((status.state, *told.borrow()), (model.state(), model.changes));
-            prop_assert_eq!(status.failures_in_a_row, model.in_a_row);
+            Step::Expire => {
+                self.breaker.expire(self.now, |_| *self.told.borrow_mut() += 1);
+                self.model.expire(self.now);
+            }
+            Step::Reload => self.which = (self.which + 1) % self.all.len(),
+            Step::Outage { trials } => self.fail_trials(trials)?,
         }
+        let status = self.breaker.status(&self.all[self.which], self.now);
+        let expected = (self.model.state(), self.model.changes);
+        prop_assert_eq!((status.state, *self.told.borrow()), expected);
+        prop_assert_eq!(status.failures_in_a_row, self.model.in_a_row);
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<(), TestCaseError> {
+        let (thresholds, now) = (&self.all[self.which], self.now);
+        let checked = self.breaker.check(thresholds, now);
+        let passed = self.breaker.try_pass(thresholds, now, |_| *self.told.borrow_mut() += 1);
+        let expected = self.model.try_pass(thresholds, now);
+        prop_assert_eq!(checked, passed.map(drop));
+        match (passed, expected) {
+            (Ok(pass), Ok(generation)) => self.out.push((pass, generation, self.which)),
+            (Err(rejected), Err(wait)) => prop_assert_eq!(rejected.retry_after, wait),
+            (Ok(_), Err(wait)) => prop_assert!(false, "passes before {:?}", wait),
+            (Err(rejected), Ok(_)) => prop_assert!(false, "{:?}", rejected),
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, place: usize, outcome: Option<Outcome>) {
+        let (ticket, generation, which) = self.out.swap_remove(place);
+        let (thresholds, now) = (&self.all[which], self.now);
+        self.model.end(thresholds, (generation, outcome), now);
+        let tell = |_| *self.told.borrow_mut() += 1;
+        match outcome {
+            Some(outcome) => self.breaker.complete(thresholds, (ticket, outcome), now, tell),
+            None => self.breaker.give_back(ticket),
+        }
+    }
+
+    fn force(&mut self, forced: Forced, time: Duration) {
+        let until = self.now + time;
+        self.breaker.force(forced, (self.now, until), |_| *self.told.borrow_mut() += 1);
+        self.model.force(forced == Forced::Open, until);
+    }
+
+    /// It opens, and every trial fails.
+    fn fail_trials(&mut self, trials: u32) -> Result<(), TestCaseError> {
+        self.force(Forced::Open, Duration::ZERO);
+        for _ in 0..trials {
+            self.begin()?;
+            self.end(self.out.len() - 1, Some(BADLY));
+            self.now += self.all[self.which].max_open_time;
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #[test]
+    fn it_does_what_the_model_does(steps in steps()) {
+        Pair::new().run(&steps)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn it_does_so_after_an_outage_of_any_length(
+        (before, after) in (steps(), steps()),
+        trials in 0_u32..5_000,
+    ) {
+        let mut pair = Pair::new();
+        pair.run(&before)?;
+        pair.step(&Step::Outage { trials })?;
+        pair.run(&after)?;
     }
 }

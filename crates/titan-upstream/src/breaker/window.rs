@@ -3,6 +3,9 @@
 //! Nothing here is ever cleared. Each number carries the generation of the breaker that it belongs to, and where it is a part of
 //! the window its time too: one that is of the past is replaced by whoever counts next, and is passed over by whoever sums up.
 //! So there is no moment at which a count can get lost, or be taken for one of another generation.
+//!
+//! Which of two generations is the later one their numbers do not tell, for they are counted round and a number may stay for long. Whoever
+//! counts asks the breaker: while its own generation is the current one, any other is of the past.
 
 use super::sync::{AtomicU64, Ordering, PARTS};
 use std::time::Duration;
@@ -61,6 +64,8 @@ enum Age {
     Same,
     Past,
     Future,
+    /// It is of another generation.
+    Foreign,
 }
 
 /// What parts are measured in, and the shortest one.
@@ -71,7 +76,7 @@ pub(super) const GENERATION_BITS: u32 = 20;
 
 const COUNT_BITS: u32 = 26;
 const BEGIN_BITS: u32 = 26;
-/// Of a generation that many bits stand in a tally: it changes less often within any window.
+/// Of a generation that many bits stand in a tally: two that differ by a multiple of it hardly ever meet in one part.
 const SHORT_BITS: u32 = 12;
 
 /// A part that lies further ahead than any clock differs is one of long ago.
@@ -96,12 +101,12 @@ impl Generation {
 }
 
 impl Row {
-    /// Counts a failure; how many there are in a row now.
-    pub(super) fn add(&self, generation: Generation) -> u32 {
-        let longer = |word| match age(word >> 32, generation.number(), GENERATION_BITS) {
-            Age::Same if count_in_row(word) < u32::MAX => Some(word + 1),
-            Age::Same | Age::Future => None,
-            Age::Past => Some(generation.number() << 32 | 1),
+    /// Counts a failure; how many there are in a row now. `is_current` tells whether the breaker is of that generation.
+    pub(super) fn add(&self, generation: Generation, is_current: impl Fn() -> bool) -> u32 {
+        let longer = |word: u64| match word >> 32 == generation.number() {
+            true => (count_in_row(word) < u32::MAX).then_some(word + 1),
+            // Asked after the word was read: it stays as it was if the breaker has moved on and others count.
+            false => is_current().then_some(generation.number() << 32 | 1),
         };
         match self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, longer) {
             Ok(before) if before >> 32 == generation.number() => count_in_row(before) + 1,
@@ -128,21 +133,22 @@ impl Row {
 }
 
 impl Window {
-    /// Counts a request that ends at `now`. The whole before its parts, so that no share is ever taken of too little.
+    /// Counts a request that ends at `now`. The whole before its parts, so that no share is ever taken of too little. `is_current` tells
+    /// whether the breaker is of that generation.
     pub(super) fn count(
         &self,
-        generation: Generation,
+        (generation, is_current): (Generation, impl Fn() -> bool),
         (now, window): (Duration, Duration),
         (failed, slow): (bool, bool),
     ) {
         let moment = Moment::at(now, window, generation);
         let part = &self.parts[moment.place];
-        let is_counted = part.requests.add(&moment);
+        let is_counted = part.requests.add(&moment, &is_current);
         if is_counted && failed {
-            part.failures.add(&moment);
+            part.failures.add(&moment, &is_current);
         }
         if is_counted && slow {
-            part.slow.add(&moment);
+            part.slow.add(&moment, &is_current);
         }
     }
 
@@ -162,11 +168,14 @@ impl Window {
 
 impl Tally {
     /// Counts one. False where that is of no use: the part is over for others already, or has counted all that it can.
-    fn add(&self, moment: &Moment) -> bool {
+    fn add(&self, moment: &Moment, is_current: impl Fn() -> bool) -> bool {
+        let anew = Some(moment.stamp() << COUNT_BITS | 1);
         let more = |word| match moment.age_of(word) {
             Age::Same if word & mask(COUNT_BITS) < mask(COUNT_BITS) => Some(word + 1),
             Age::Same | Age::Future => None,
-            Age::Past => Some(moment.stamp() << COUNT_BITS | 1),
+            Age::Past => anew,
+            // Asked after the word was read: it stays as it was if the breaker has moved on and others count.
+            Age::Foreign => anew.filter(|_| is_current()),
         };
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
@@ -197,13 +206,11 @@ impl Moment {
 
     fn age_of(&self, word: u64) -> Age {
         let stamp = word >> COUNT_BITS;
-        match age(stamp >> BEGIN_BITS, self.generation.short(), SHORT_BITS) {
-            Age::Same => match self.units_since(stamp) {
-                0 => Age::Same,
-                since if self.is_ahead(since) => Age::Future,
-                _ => Age::Past,
-            },
-            other => other,
+        match self.units_since(stamp) {
+            _ if stamp >> BEGIN_BITS != self.generation.short() => Age::Foreign,
+            0 => Age::Same,
+            since if self.is_ahead(since) => Age::Future,
+            _ => Age::Past,
         }
     }
 
@@ -221,15 +228,6 @@ impl Moment {
 
     fn is_ahead(&self, since: u64) -> bool {
         since > mask(BEGIN_BITS) - FAR
-    }
-}
-
-/// How old one number is to another, where both are counted round.
-fn age(one: u64, other: u64, bits: u32) -> Age {
-    match one.wrapping_sub(other) & mask(bits) {
-        0 => Age::Same,
-        ahead if ahead < 1 << (bits - 1) => Age::Future,
-        _ => Age::Past,
     }
 }
 
