@@ -123,15 +123,18 @@ pub fn judge(
 }
 
 /// The endpoints that fare badly, and why. Those that do so in a row come first: an endpoint that responds must not be ejected for its
-/// share or its speed, and one that does not be left for that as the last one.
+/// share or its speed, and one that does not be left for that as the last one. Each is suspected once: a second reason must not eject
+/// what the first one has brought another back for.
 fn suspects(settings: &Ejection, observed: &[Observed<'_>]) -> Vec<(usize, Why)> {
     let windows: Vec<Counts> = observed.iter().map(|one| one.record.window(one.counts)).collect();
     let all = windows.iter().fold(Counts::default(), |sum, one| sum + *one);
     let judged = |(_, one): &(usize, &Observed<'_>)| one.is_usable && one.record.ejected.is_none();
     let judged = || observed.iter().enumerate().filter(judged);
-    let rows = judged().filter_map(|(place, one)| Some((place, in_a_row(settings, one.in_a_row)?)));
+    let of_row = |one: &Observed<'_>| in_a_row(settings, one.in_a_row);
     let of_window = |place: usize| by_window(settings, windows[place], all - windows[place]);
-    rows.chain(judged().filter_map(|(place, _)| Some((place, of_window(place)?)))).collect()
+    let rows = judged().filter_map(|(place, one)| Some((place, of_row(one)?)));
+    let others = judged().filter(|(_, one)| of_row(one).is_none());
+    rows.chain(others.filter_map(|(place, _)| Some((place, of_window(place)?)))).collect()
 }
 
 /// Whether another one gets requests if that one does not.

@@ -209,6 +209,20 @@ fn the_first_that_was_ejected_returns_when_the_last_one_fails() {
     assert_eq!(why(group.judged()), ejected(0));
 }
 
+/// It fails in a row and by its share: that is one reason to bring the other one back, and none to be ejected at the same moment.
+#[test]
+fn what_is_suspected_for_two_reasons_is_judged_once() {
+    let text = "consecutive_failures: 2, failure_share: 50%, min_requests: 4";
+    let mut group = Group::new(settings(text), 2);
+    group.passes(&[(0, 0, 0); 2]);
+    group.in_a_row[0] = (2, 0);
+    group.passes(&[(40, 2, 1), (40, 0, 1)]);
+    assert_eq!(group.ejected(), [0]);
+    group.in_a_row = vec![(0, 0), (2, 0)];
+    group.now += PART;
+    assert_eq!(group.passes(&[(0, 0, 0), (40, 40, 1)]), [(0, Change::ReturnsEarly)]);
+}
+
 // field: ejection.time
 #[test]
 fn an_outage_of_all_lasts_no_longer_by_their_ejections() {
