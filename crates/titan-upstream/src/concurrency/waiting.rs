@@ -109,9 +109,7 @@ impl<W> Waiting<W> {
             let position = class.next_in(order, &used)?;
             class.remove(position)
         });
-        if self.len() == 0 {
-            self.regime = Regime::Relaxed { late_since: None };
-        }
+        self.relax_if_empty();
         next.map(|(counter, waiter)| (counter, waiter.who))
     }
 
@@ -122,22 +120,32 @@ impl<W> Waiting<W> {
             Regime::Relaxed { .. } => limits.longest(),
             Regime::Overloaded => limits.target,
         };
-        self.classes.iter_mut().rev().find_map(|class| {
+        let late = self.classes.iter_mut().rev().find_map(|class| {
             let (position, waiter) = class.oldest()?;
             let is_late = now.saturating_sub(waiter.since) > longest;
             is_late.then(|| class.remove(position)).flatten().map(|(_, waiter)| waiter.who)
-        })
+        });
+        self.relax_if_empty();
+        late
     }
 
     /// Removes a request that waits no more.
     pub(super) fn remove(&mut self, place: WaitingPosition) -> Option<W> {
         let (_, waiter) = self.class(place.importance).remove(place.position)?;
+        self.relax_if_empty();
         Some(waiter.who)
     }
 
     /// Whether what came last is served first.
     pub(super) fn is_overloaded(&self) -> bool {
         matches!(self.regime, Regime::Overloaded)
+    }
+
+    /// Where nothing waits any more nothing stands, however the last one has left.
+    fn relax_if_empty(&mut self) {
+        if self.len() == 0 {
+            self.regime = Regime::Relaxed { late_since: None };
+        }
     }
 
     /// Takes in how long the oldest request has waited.
@@ -280,6 +288,22 @@ mod tests {
             assert_eq!(queue.push(Importance::Default, 1, (who, 200)), Ok(None));
         }
         assert_eq!((queue.pop(201), queue.pop(201)), (Some("b"), Some("c")));
+    }
+
+    #[test]
+    fn however_the_last_one_leaves_the_overload_is_over() {
+        for is_shed in [true, false] {
+            let mut queue = Clients::new();
+            let of = (Importance::Default, client(1), queue.0.counter(client(1)));
+            let (first, _) = queue.1.push(of, (Duration::ZERO, "a"), LIMITS).unwrap();
+            assert_eq!((queue.shed(11), queue.1.is_overloaded()), (None, false));
+            queue.1.push(of, (Duration::from_millis(50), "b"), LIMITS).unwrap();
+            let (last, _) = queue.1.push(of, (Duration::from_millis(110), "c"), LIMITS).unwrap();
+            assert_eq!(queue.1.remove(first), Some("a"));
+            assert_eq!((queue.shed(111), queue.1.is_overloaded()), (Some("b"), true));
+            let left = if is_shed { queue.shed(200) } else { queue.1.remove(last) };
+            assert_eq!((left, queue.1.is_overloaded()), (Some("c"), false));
+        }
     }
 
     #[test]
