@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use titan_io::registry::Registry;
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until};
 use watched::WatchedUpstream;
 
@@ -80,6 +80,9 @@ pub struct HealthMonitor {
 
 /// The probes that run.
 type Probes = JoinSet<(Asked, Result<(), ProbeFailure>)>;
+
+/// How one of them has ended.
+type Joined = Result<(Asked, Result<(), ProbeFailure>), JoinError>;
 
 /// Which probe it is.
 struct Asked {
@@ -190,8 +193,7 @@ impl HealthMonitor {
                         break sleep(PAUSE).await;
                     }
                     Some(joined) = self.probes.join_next() => {
-                        // One that was ended says nothing.
-                        joined.into_iter().for_each(|(asked, outcome)| self.note_probe(&asked, outcome));
+                        self.note_joined(joined);
                     }
                 }
             }
@@ -215,6 +217,19 @@ impl HealthMonitor {
         }
         self.start_probes();
         self.upstreams.values_mut().for_each(WatchedUpstream::note_supply);
+    }
+
+    /// Takes in how a probe has ended. One that was aborted says nothing.
+    fn note_joined(&mut self, joined: Joined) {
+        match joined {
+            Ok((asked, outcome)) => self.note_probe(&asked, outcome),
+            Err(error) if error.is_panic() => {
+                let random = self.prober.random();
+                let watched = self.upstreams.values_mut();
+                watched.for_each(|it| it.note_panic(error.id(), random));
+            }
+            Err(_) => {}
+        }
     }
 
     fn note_probe(&mut self, asked: &Asked, outcome: Result<(), ProbeFailure>) {

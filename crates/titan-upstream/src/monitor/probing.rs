@@ -5,7 +5,7 @@ use crate::probe::Probed;
 use std::rc::Rc;
 use std::time::Duration;
 use titan_config::{HealthCheck, Percent};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, Id};
 use tokio::time::Instant;
 
 /// The probes of an endpoint.
@@ -70,6 +70,11 @@ impl Probing {
     /// Whether it is that one which runs.
     pub(super) fn is_running(&self, number: u64) -> bool {
         matches!(&self.turn, Turn::Running(running) if running.number == number)
+    }
+
+    /// Whether the one that runs is that task.
+    pub(super) fn is_task(&self, task: Id) -> bool {
+        matches!(&self.turn, Turn::Running(running) if running.task.id() == task)
     }
 
     /// Counts one; whether the endpoint is healthy, if that has changed.

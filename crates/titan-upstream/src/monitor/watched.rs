@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use titan_config::HealthCheck;
 use titan_io::error::Kind;
+use tokio::task::Id;
 use tokio::time::Instant;
 
 /// An upstream, and what is remembered of it.
@@ -196,6 +197,15 @@ impl WatchedUpstream {
         let there = self.endpoints.get(asked.place).is_some_and(is_it).then_some(asked.place);
         if let Some(place) = there.or_else(|| self.endpoints.iter().position(is_it)) {
             self.count_probe(place, outcome, random);
+        }
+    }
+
+    /// Counts the probe that was this task as one that has failed, if it is one of these endpoints: they are probed on.
+    pub(super) fn note_panic(&mut self, task: Id, random: u64) {
+        let is_it = |it: &WatchedEndpoint| it.probing.as_ref().is_some_and(|it| it.is_task(task));
+        if let Some(place) = self.endpoints.iter().position(is_it) {
+            let why = "the gateway has failed to probe it, which is a fault of its own";
+            self.count_probe(place, Err(why.to_owned().into()), random);
         }
     }
 

@@ -225,3 +225,26 @@ async fn a_probe_of_other_settings_says_nothing() {
         })
         .await;
 }
+
+/// A fault of the gateway must not leave an endpoint without probes for ever.
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_panics_has_failed_and_another_follows() {
+    let run = async {
+        let registry = Registry::default();
+        let upstream =
+            upstream(&registry, &format!("{ONE}, health: {{probe: tcp, unhealthy_after: 1}}"));
+        let monitored = super::super::Monitored::new(&registry);
+        monitored.set(&[Arc::clone(&upstream)]);
+        let mut monitor = super::super::HealthMonitor::new(monitored);
+        monitor.look();
+        let task = monitor.probes.spawn_local(async { panic!("of a test") });
+        let watched = monitor.upstreams.get_mut("u").unwrap();
+        watched.endpoints[0].probing.as_mut().unwrap().start(1, task);
+        let joined = monitor.probes.join_next().await.unwrap();
+        monitor.note_joined(joined);
+        assert_eq!(facts(&upstream), [[Fact::Unhealthy]]);
+        let later = Instant::now() + LONG;
+        assert_eq!(monitor.upstreams["u"].due(later).count(), 1);
+    };
+    tokio::task::LocalSet::new().run_until(run).await;
+}
