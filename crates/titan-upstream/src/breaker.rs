@@ -80,13 +80,13 @@ impl Breaker {
         now: Duration,
         tell: impl FnOnce(Transition),
     ) -> Result<Ticket, Rejected> {
-        self.expire(now, tell);
+        self.expire(thresholds, now, tell);
         self.machine.try_pass(thresholds, now).inspect_err(|_| self.note_rejected())
     }
 
     /// Ends what has lasted for its time, whether requests come or not.
-    pub fn expire(&self, now: Duration, tell: impl FnOnce(Transition)) {
-        self.note(self.machine.expire(now), now, tell);
+    pub fn expire(&self, thresholds: &Thresholds, now: Duration, tell: impl FnOnce(Transition)) {
+        self.note(self.machine.expire(thresholds, now), now, tell);
     }
 
     /// Counts a request that was rejected because it would not have passed.
@@ -260,6 +260,9 @@ impl fmt::Display for Cause {
             }
             Cause::TrialFailed => f.write_str("a trial request failed"),
             Cause::TrialSlow(took) => write!(f, "a trial request took {took:.1?}"),
+            Cause::TrialsStuck => {
+                f.write_str("its trial requests take too long, and others follow")
+            }
             Cause::TrialsSucceeded(1) => f.write_str("a trial request succeeded"),
             Cause::TrialsSucceeded(count) => write!(f, "{count} trial requests succeeded"),
             Cause::TimePassed => f.write_str("its time is over"),

@@ -149,11 +149,12 @@ impl Breaking {
 
     /// Ends what has lasted for its time, whether requests come or not: what is shown of a breaker is what the next request meets.
     pub(crate) fn expire(&self, endpoints: &[Arc<Endpoint>], now: Duration) {
+        let thresholds = &self.rules.thresholds;
         if let Some(whole) = &self.whole {
-            return whole.expire(now, |it| self.tell(it, None));
+            return whole.expire(thresholds, now, |it| self.tell(it, None));
         }
         for endpoint in endpoints {
-            endpoint.breaker().expire(now, |it| self.tell(it, Some(endpoint)));
+            endpoint.breaker().expire(thresholds, now, |it| self.tell(it, Some(endpoint)));
         }
     }
 

@@ -27,6 +27,8 @@ use window::{Generation, Window};
 const START: Duration = Duration::from_secs(100);
 /// When a breaker that has opened at the start may be tried.
 const LATER: Duration = Duration::from_secs(101);
+/// When a request that has tried it then has held its place for too long.
+const STUCK: Duration = Duration::from_secs(102);
 const WELL: Outcome = Outcome::Success { took: Duration::ZERO };
 const BADLY: Outcome = Outcome::Failure { took: Duration::ZERO };
 
@@ -72,7 +74,10 @@ impl Shared {
 
     /// What has changed before, and whether it passes.
     fn try_pass(&self, now: Duration) -> (Option<Transition>, Option<Ticket>) {
-        (self.machine.expire(now), self.machine.try_pass(&self.thresholds, now).ok())
+        (
+            self.machine.expire(&self.thresholds, now),
+            self.machine.try_pass(&self.thresholds, now).ok(),
+        )
     }
 
     fn pass(&self, now: Duration) -> Option<Ticket> {
@@ -227,6 +232,37 @@ fn it_is_half_open_once_and_no_more_than_the_bound_is_out() {
         let changes = race(&shared, &[None, None], Shared::try_out);
         assert_eq!(changes, [(State::Open, State::HalfOpen)]);
         assert_eq!(shared.machine.status(&shared.thresholds, LATER).trials, 0, "a lost place");
+    });
+}
+
+/// Two find the places held for too long while the request that holds one ends.
+#[test]
+fn others_are_tried_once_and_no_more_than_the_bound() {
+    in_every_order(|| {
+        let shared = Shared::open(thresholds());
+        let held = shared.pass(LATER).expect("it is tried");
+        let changes = race(&shared, &[None, Some(held)], |shared, held| match held {
+            Some(held) => shared.finish(held, WELL, STUCK).into_iter().collect(),
+            None => {
+                let (change, ticket) = shared.try_pass(STUCK);
+                assert!(ticket.is_some(), "it is closed, or others are tried");
+                change.into_iter().collect()
+            }
+        });
+        let status = shared.machine.status(&shared.thresholds, STUCK);
+        match (&changes[..], status.state) {
+            ([(State::HalfOpen, State::HalfOpen)], State::HalfOpen) => assert_eq!(status.trials, 1),
+            ([(State::HalfOpen, State::Closed)], State::Closed) => {}
+            other => panic!("{other:?}"),
+        }
+    });
+    in_every_order(|| {
+        let shared = Shared::open(thresholds());
+        let _held = shared.pass(LATER).expect("it is tried");
+        let changes =
+            race(&shared, &[(), ()], |shared, ()| shared.try_pass(STUCK).0.into_iter().collect());
+        let status = shared.machine.status(&shared.thresholds, STUCK);
+        assert_eq!((&changes[..], status.trials), (&[(State::HalfOpen, State::HalfOpen)][..], 1));
     });
 }
 

@@ -6,7 +6,7 @@
 //!     ^  ^                                        |  ^
 //!     |  |                                        |  | one of them fails
 //!     |  | enough requests      its time has passed v  |
-//!     |  +-------------------------------------- HalfOpen <--- its time has passed
+//!     |  +-------------------------------------- HalfOpen <--- its time has passed, or that of the requests that it has out
 //!     |
 //!     +--- its time has passed --- forced closed
 //! ```
@@ -135,6 +135,8 @@ pub enum Cause {
     TrialFailed,
     /// It has taken so long.
     TrialSlow(Duration),
+    /// All that may be out are, for too long: others are to show it.
+    TrialsStuck,
     /// So many of them have succeeded.
     TrialsSucceeded(u16),
     /// Its time has passed.
@@ -178,25 +180,48 @@ struct Standing {
 /// Times are in [`TICK`]s.
 #[derive(Clone, Copy)]
 enum StateData {
-    Closed { since: u64 },
-    Open { until: u64 },
-    HalfOpen { out: u64, successes: u64 },
-    ForcedOpen { until: u64 },
-    ForcedClosed { until: u64 },
+    Closed {
+        since: u64,
+    },
+    Open {
+        until: u64,
+    },
+    /// The last one of those that are out has its time until then, in [`STEP`]s.
+    HalfOpen {
+        out: u64,
+        successes: u64,
+        until: u64,
+    },
+    ForcedOpen {
+        until: u64,
+    },
+    ForcedClosed {
+        until: u64,
+    },
 }
 
 /// What times in the word are counted in: 36 bits of that are 21 years.
 const TICK: Duration = Duration::from_millis(10);
 
+/// What the time of trials is counted in, round after 3.6 hours: what is past for longer than half of that counts as future once more.
+const STEP: Duration = Duration::from_millis(200);
+/// How long a trial holds its place at most: less than half of the time after which that is counted round.
+const MOST_PATIENCE: Duration = Duration::from_secs(3600);
+
 const DATA_BITS: u32 = 36;
-const HALF_BITS: u32 = DATA_BITS / 2;
+/// For a number of trials: there are 1,000 of them at most.
+const TRIAL_BITS: u32 = 10;
+const STEP_BITS: u32 = DATA_BITS - 2 * TRIAL_BITS;
 const OPENED_BITS: u32 = 5;
 
 impl Machine {
-    /// Ends what has lasted for its time: an open breaker becomes half-open, one that is held closed decides by itself again.
-    pub(super) fn expire(&self, now: Duration) -> Option<Transition> {
+    /// Ends what has lasted for its time: an open breaker becomes half-open, one that is held closed decides by itself again, and one that is
+    /// half-open tries others.
+    pub(super) fn expire(&self, thresholds: &Thresholds, now: Duration) -> Option<Transition> {
         let ends = |state: StateData| state.until().is_some_and(|it| is_past(it, now));
-        self.move_on(Cause::TimePassed, ends, now)
+        let is_stuck = |state: StateData| state.is_stuck(thresholds, now);
+        let moved = self.move_on(Cause::TimePassed, ends, now);
+        moved.or_else(|| self.move_on(Cause::TrialsStuck, is_stuck, now))
     }
 
     /// Whether a request may pass. What has lasted for its time has to be ended before.
@@ -205,7 +230,7 @@ impl Machine {
         thresholds: &Thresholds,
         now: Duration,
     ) -> Result<Ticket, Rejected> {
-        let most = u64::from(thresholds.half_open_requests.get());
+        let most = thresholds.most_trials();
         loop {
             let (word, standing) = self.read();
             let generation = standing.generation;
@@ -216,8 +241,10 @@ impl Machine {
                 StateData::Open { until } | StateData::ForcedOpen { until } => {
                     return Err(Rejected { retry_after: time(until).saturating_sub(now) });
                 }
-                StateData::HalfOpen { out, successes } if out < most => {
-                    if self.change(word, standing.with_trials(out + 1, successes)) {
+                StateData::HalfOpen { out, successes, .. } if out < most => {
+                    let until = thresholds.patience_until(now, standing.opened);
+                    let state = StateData::HalfOpen { out: out + 1, successes, until };
+                    if self.change(word, Standing { state, ..standing }) {
                         return Ok(Ticket { generation, is_trial: true });
                     }
                 }
@@ -228,12 +255,11 @@ impl Machine {
 
     /// Whether a request would pass; nothing changes.
     pub(super) fn check(&self, thresholds: &Thresholds, now: Duration) -> Result<(), Rejected> {
-        let most = u64::from(thresholds.half_open_requests.get());
         match self.read().1.state {
             StateData::Open { until } | StateData::ForcedOpen { until } if !is_past(until, now) => {
                 Err(Rejected { retry_after: time(until).saturating_sub(now) })
             }
-            StateData::HalfOpen { out, .. } if out >= most => {
+            state if state.is_full(thresholds) && !state.is_stuck(thresholds, now) => {
                 Err(Rejected { retry_after: Duration::ZERO })
             }
             StateData::Closed { .. }
@@ -262,9 +288,10 @@ impl Machine {
     pub(super) fn give_back(&self, ticket: Ticket) {
         let without = |word| {
             let standing = Standing::of(word);
-            let StateData::HalfOpen { out, successes } = standing.state else { return None };
+            let StateData::HalfOpen { out, successes, until } = standing.state else { return None };
             let is_own = standing.generation == ticket.generation;
-            is_own.then(|| standing.with_trials(out.saturating_sub(1), successes).word())
+            let state = StateData::HalfOpen { out: out.saturating_sub(1), successes, until };
+            is_own.then(|| Standing { state, ..standing }.word())
         };
         if ticket.is_trial {
             // Fails where the place is one no more.
@@ -282,7 +309,7 @@ impl Machine {
     ) -> Option<Transition> {
         loop {
             let (word, standing) = self.read();
-            let StateData::HalfOpen { out, successes } = standing.state else { return None };
+            let StateData::HalfOpen { out, successes, until } = standing.state else { return None };
             if standing.generation != ticket.generation {
                 return None;
             }
@@ -298,7 +325,8 @@ impl Machine {
             };
             let next = match cause {
                 None => {
-                    standing.with_trials(out, successes + u64::from(outcome != Outcome::Neutral))
+                    let successes = successes + u64::from(outcome != Outcome::Neutral);
+                    Standing { state: StateData::HalfOpen { out, successes, until }, ..standing }
                 }
                 Some(Cause::TrialsSucceeded(_)) => {
                     standing.becomes(StateData::Closed { since: ticks(now) })
@@ -393,7 +421,7 @@ impl Machine {
     pub(super) fn status(&self, thresholds: &Thresholds, now: Duration) -> BreakerStatus {
         let (_, standing) = self.read();
         let (trials, successes) = match standing.state {
-            StateData::HalfOpen { out, successes } => (out, successes),
+            StateData::HalfOpen { out, successes, .. } => (out, successes),
             _ => (0, 0),
         };
         let whole = |number| u32::try_from(number).unwrap_or(u32::MAX);
@@ -477,6 +505,17 @@ impl Thresholds {
         slows.filter(|share| reaches(counts.slow, *share)).map(|_| Cause::SlowShare(counts))
     }
 
+    /// How many requests of a half-open one are out at a time.
+    fn most_trials(&self) -> u64 {
+        self.half_open_requests.get().into()
+    }
+
+    /// Until when a trial that begins now holds its place: for as long as the breaker has been open, since what has not ended by then says no
+    /// more than what fails. Rounded up, in [`STEP`]s.
+    fn patience_until(&self, now: Duration, opened: u32) -> u64 {
+        steps(now + self.open_for(opened).min(MOST_PATIENCE) + (STEP - Duration::from_millis(1)))
+    }
+
     /// Says how long it is open, if it has opened.
     fn timed(&self, transition: Transition, next: Standing) -> Transition {
         let opens = transition.to == State::Open;
@@ -496,7 +535,11 @@ impl Standing {
         let state = match word >> (DATA_BITS + GENERATION_BITS + OPENED_BITS) {
             0 => StateData::Closed { since: data },
             1 => StateData::Open { until: data },
-            2 => StateData::HalfOpen { out: data >> HALF_BITS, successes: data & mask(HALF_BITS) },
+            2 => StateData::HalfOpen {
+                out: data >> (TRIAL_BITS + STEP_BITS),
+                successes: data >> STEP_BITS & mask(TRIAL_BITS),
+                until: data & mask(STEP_BITS),
+            },
             3 => StateData::ForcedOpen { until: data },
             _ => StateData::ForcedClosed { until: data },
         };
@@ -512,7 +555,9 @@ impl Standing {
         let (tag, data) = match self.state {
             StateData::Closed { since } => (0, since),
             StateData::Open { until } => (1, until),
-            StateData::HalfOpen { out, successes } => (2, out << HALF_BITS | successes),
+            StateData::HalfOpen { out, successes, until } => {
+                (2, (out << TRIAL_BITS | successes) << STEP_BITS | until)
+            }
             StateData::ForcedOpen { until } => (3, until),
             StateData::ForcedClosed { until } => (4, until),
         };
@@ -523,10 +568,6 @@ impl Standing {
     /// The same breaker in another state, and so in another generation.
     fn becomes(self, state: StateData) -> Standing {
         Standing { state, generation: self.generation.next(), opened: self.opened }
-    }
-
-    fn with_trials(self, out: u64, successes: u64) -> Standing {
-        Standing { state: StateData::HalfOpen { out, successes }, ..self }
     }
 
     /// It opens: for longer than the last time, unless that is long ago.
@@ -562,11 +603,27 @@ impl StateData {
     fn after(self, now: Duration) -> Option<StateData> {
         match self {
             StateData::Open { .. } | StateData::ForcedOpen { .. } => {
-                Some(StateData::HalfOpen { out: 0, successes: 0 })
+                Some(StateData::HalfOpen { out: 0, successes: 0, until: 0 })
+            }
+            // What has succeeded has shown it, whatever became of the others.
+            StateData::HalfOpen { successes, .. } => {
+                Some(StateData::HalfOpen { out: 0, successes, until: 0 })
             }
             StateData::ForcedClosed { .. } => Some(StateData::Closed { since: ticks(now) }),
-            StateData::Closed { .. } | StateData::HalfOpen { .. } => None,
+            StateData::Closed { .. } => None,
         }
+    }
+
+    /// Whether as many trials are out as may be.
+    fn is_full(self, thresholds: &Thresholds) -> bool {
+        matches!(self, StateData::HalfOpen { out, .. } if out >= thresholds.most_trials())
+    }
+
+    /// Whether they are for too long, each of them: the time is that of the last one.
+    fn is_stuck(self, thresholds: &Thresholds, now: Duration) -> bool {
+        let StateData::HalfOpen { until, .. } = self else { return false };
+        let past = steps(now).wrapping_sub(until) & mask(STEP_BITS);
+        self.is_full(thresholds) && past < 1 << (STEP_BITS - 1)
     }
 
     fn is_forced(self) -> bool {
@@ -592,6 +649,11 @@ fn is_past(until: u64, now: Duration) -> bool {
 fn ticks(time: Duration) -> u64 {
     let ticks = u64::try_from(time.as_millis() / TICK.as_millis()).unwrap_or(u64::MAX);
     ticks.min(mask(DATA_BITS))
+}
+
+/// Whole steps, counted round.
+fn steps(time: Duration) -> u64 {
+    u64::try_from(time.as_millis() / STEP.as_millis()).unwrap_or_default() & mask(STEP_BITS)
 }
 
 fn time(ticks: u64) -> Duration {

@@ -171,6 +171,33 @@ fn half_open_it_lets_so_many_through_and_closes_by_their_success() {
     assert_eq!(told[2..], ["half-open -> closed: 2 trial requests succeeded"]);
 }
 
+/// As slow uploads are, to which no response can be late yet.
+#[test]
+fn trials_that_do_not_end_make_room_for_others() {
+    let mut trial = Trial::of(thresholds());
+    trial.run(&[BADLY; 3]);
+    trial.now += seconds(1);
+    let early = trial.try_pass().unwrap();
+    trial.now += Duration::from_millis(600);
+    let late = trial.try_pass().unwrap();
+    trial.now += Duration::from_millis(990);
+    assert_eq!(trial.retry_after(), Some(Duration::ZERO), "the later one has not had its time");
+    trial.told();
+    trial.now += Duration::from_millis(10);
+    assert_eq!(trial.breaker.check(&trial.thresholds, trial.now), Ok(()));
+    let others = [(); 2].map(|()| trial.try_pass().unwrap());
+    assert_eq!(trial.retry_after(), Some(Duration::ZERO));
+    trial.end(early, BADLY);
+    trial.breaker.give_back(late);
+    assert_eq!(trial.retry_after(), Some(Duration::ZERO), "they hold no place any more");
+    others.into_iter().for_each(|it| trial.end(it, WELL));
+    let told = [
+        "half-open -> half-open: its trial requests take too long, and others follow",
+        "half-open -> closed: 2 trial requests succeeded",
+    ];
+    assert_eq!(trial.told(), told);
+}
+
 #[test]
 fn a_request_of_an_earlier_time_changes_nothing() {
     let mut trial = Trial::of(thresholds());
@@ -270,7 +297,7 @@ struct Model {
 enum ModelState {
     Closed { since: Duration },
     Open { until: Duration },
-    HalfOpen { out: u16, successes: u16 },
+    HalfOpen { out: u16, successes: u16, until: Duration },
     Forced { is_open: bool, until: Duration },
 }
 
@@ -288,23 +315,33 @@ impl Model {
             self.times_opened = 0;
         }
         self.times_opened = 31.min(self.times_opened + 1);
-        let doubled = (1..self.times_opened)
-            .fold(thresholds.open_time, |time, _| (2 * time).min(thresholds.max_open_time));
-        self.enter(ModelState::Open { until: now + doubled });
+        self.enter(ModelState::Open { until: now + self.open_for(thresholds) });
+    }
+
+    fn open_for(&self, thresholds: &Thresholds) -> Duration {
+        (1..self.times_opened)
+            .fold(thresholds.open_time, |time, _| (2 * time).min(thresholds.max_open_time))
+    }
+
+    fn try_anew(&mut self, successes: u16) {
+        self.enter(ModelState::HalfOpen { out: 0, successes, until: Duration::ZERO });
     }
 
     /// The generation of a request that passes, or when to come again.
     fn try_pass(&mut self, thresholds: &Thresholds, now: Duration) -> Result<u64, Duration> {
-        self.expire(now);
+        self.expire(thresholds, now);
         if let ModelState::Open { until } | ModelState::Forced { is_open: true, until } = self.state
         {
             return Err(until - now);
         }
-        if let ModelState::HalfOpen { out, .. } = &mut self.state {
+        let patience = self.open_for(thresholds);
+        if let ModelState::HalfOpen { out, until, .. } = &mut self.state {
             if *out >= thresholds.half_open_requests.get() {
                 return Err(Duration::ZERO);
             }
             *out += 1;
+            let end = (now + patience).as_millis().next_multiple_of(200);
+            *until = Duration::from_millis(end.try_into().unwrap());
         }
         Ok(self.changes)
     }
@@ -324,7 +361,7 @@ impl Model {
             Some(Outcome::Neutral) | None => (None, QUICK),
         };
         let slow = took > thresholds.slow_after && thresholds.slow_share.is_some();
-        if let ModelState::HalfOpen { out, successes } = &mut self.state {
+        if let ModelState::HalfOpen { out, successes, .. } = &mut self.state {
             *out -= 1;
             match failed {
                 Some(failed) if failed || slow => self.open(thresholds, now),
@@ -370,10 +407,12 @@ impl Model {
                 || slow && reaches(slows, thresholds.slow_share))
     }
 
-    fn expire(&mut self, now: Duration) {
+    fn expire(&mut self, thresholds: &Thresholds, now: Duration) {
+        let most = thresholds.half_open_requests.get();
         match self.state {
-            ModelState::Open { until } if until <= now => {
-                self.enter(ModelState::HalfOpen { out: 0, successes: 0 });
+            ModelState::Open { until } if until <= now => self.try_anew(0),
+            ModelState::HalfOpen { out, successes, until } if out >= most && until <= now => {
+                self.try_anew(successes);
             }
             ModelState::Forced { until, .. } if until <= now => self.release(now),
             _ => {}
@@ -386,9 +425,7 @@ impl Model {
 
     fn release(&mut self, now: Duration) {
         match self.state {
-            ModelState::Forced { is_open: true, .. } => {
-                self.enter(ModelState::HalfOpen { out: 0, successes: 0 });
-            }
+            ModelState::Forced { is_open: true, .. } => self.try_anew(0),
             ModelState::Forced { is_open: false, .. } => {
                 self.enter(ModelState::Closed { since: now });
             }
@@ -490,8 +527,9 @@ impl Pair {
                 self.model.release(self.now);
             }
             Step::Expire => {
-                self.breaker.expire(self.now, |_| *self.told.borrow_mut() += 1);
-                self.model.expire(self.now);
+                let (thresholds, now) = (&self.all[self.which], self.now);
+                self.breaker.expire(thresholds, now, |_| *self.told.borrow_mut() += 1);
+                self.model.expire(thresholds, now);
             }
             Step::Reload => self.which = (self.which + 1) % self.all.len(),
             Step::Outage { trials } => self.fail_trials(trials)?,
