@@ -132,16 +132,23 @@ impl Groups {
         self.groups.iter().any(|group| group.balancer.set_cookie(key, chosen, out))
     }
 
-    /// Which of the endpoints may be chosen, if `standings` tells what each may be sent. What a group takes depends on those of them that
-    /// can take requests: those that have to try it are open as well, but no more is sent to their group for that.
-    pub fn select(&self, standings: Vec<Standing>, is_usable: impl Fn(usize) -> bool) -> Selection {
+    /// Which of the endpoints may be chosen, if `standings` tells what each may be sent. What a group takes depends on how many
+    /// of those that are there for requests can take them, as with [`Groups::usable_share`]. Those that have to try it are open
+    /// as well, but no more is sent to their group for that; and what drains moves nothing to a backup while the others of its
+    /// group are well.
+    pub fn select(
+        &self,
+        standings: Vec<Standing>,
+        is_usable: impl Fn(usize) -> Option<bool>,
+    ) -> Selection {
         let is_open = |place: usize| standings[place] == Standing::Open;
-        let ends = self.ends(|place| is_open(place) && is_usable(place));
-        let all_usable = (0..standings.len()).all(|place| !is_open(place) || is_usable(place));
+        let ends = self.ends(&is_usable);
+        let has_to_try = |place: usize| is_open(place) && is_usable(place) != Some(true);
+        let all_usable = !(0..standings.len()).any(has_to_try);
         let homeless_end = || {
             let (first, end) = (self.groups.first()?, *ends.first()?);
-            // What stays at home is no more than the group takes.
-            let (open, all) = first.weights(is_open);
+            // What stays at home is no more than the group takes. Keys have their home at what drains as well.
+            let (open, all) = first.weights(|place| Some(is_open(place)));
             let parts = |count: u64, weight: u64| u128::from(count) * u128::from(weight);
             let left = parts(WHOLE, all).saturating_sub(parts(WHOLE, open));
             let more = parts(end, all).saturating_sub(parts(WHOLE, open));
@@ -197,10 +204,10 @@ impl Groups {
     }
 
     /// Up to which part each group takes requests.
-    fn ends(&self, is_usable: impl Fn(usize) -> bool) -> Box<[u64]> {
+    fn ends(&self, is_usable: impl Fn(usize) -> Option<bool>) -> Box<[u64]> {
         let capacity = |group: &Group| {
             let (usable, all) = group.weights(&is_usable);
-            // The share that is usable, of the one that would be enough.
+            // The share that is usable, of the one that would be enough. Where nothing counts, nothing is.
             let enough = u64::from(self.spill_below.as_hundredths()) * all;
             let parts = u128::from(usable) * u128::from(WHOLE) * 10_000;
             let parts = parts.checked_div(enough.into()).unwrap_or_default();
@@ -226,11 +233,12 @@ impl Groups {
 }
 
 impl Group {
-    /// The weights of its members in sum: of those that `is_usable` tells, and of all.
-    fn weights(&self, is_usable: impl Fn(usize) -> bool) -> (u64, u64) {
-        self.members.iter().fold((0, 0), |(usable, all), (place, weight)| {
-            (usable + if is_usable(*place) { *weight } else { 0 }, all + weight)
-        })
+    /// The weights of its members in sum: of those that are usable, and of those that count.
+    fn weights(&self, is_usable: impl Fn(usize) -> Option<bool>) -> (u64, u64) {
+        let counted = self.members.iter().filter_map(|(place, weight)| {
+            is_usable(*place).map(|is_usable| (if is_usable { *weight } else { 0 }, *weight))
+        });
+        counted.fold((0, 0), |sum, (usable, all)| (sum.0 + usable, sum.1 + all))
     }
 }
 
@@ -297,16 +305,22 @@ mod tests {
         PickContext { key, random, now: Duration::from_secs(1), excluded: &[], standings: None }
     }
 
-    /// The share of the requests that each endpoint gets while those at the places given drain.
-    fn shares(groups: &Groups, count: usize, draining: &[usize]) -> Vec<f64> {
-        let standing = |place: usize| match draining.contains(&place) {
-            true => Standing::Draining,
-            false => Standing::Open,
-        };
-        let selection = groups.select((0..count).map(standing).collect(), |_| true);
+    /// What may be chosen while those at the places given fail.
+    fn without(groups: &Groups, count: usize, failing: &[usize]) -> Selection {
+        let fails = |place| failing.contains(&place);
+        let standing = |place| if fails(place) { Standing::Closed } else { Standing::Open };
+        groups.select((0..count).map(standing).collect(), |place| Some(!fails(place)))
+    }
+
+    /// The share of the requests that each endpoint gets while those at the places given fail.
+    fn shares(groups: &Groups, count: usize, failing: &[usize]) -> Vec<f64> {
+        shares_of(groups, &without(groups, count, failing), count)
+    }
+
+    fn shares_of(groups: &Groups, selection: &Selection, count: usize) -> Vec<f64> {
         let mut counts = vec![0.0; count];
         for number in 0..MANY {
-            if let Some(chosen) = groups.choose(&selection, &draw(number)) {
+            if let Some(chosen) = groups.choose(selection, &draw(number)) {
                 counts[chosen] += 1.0 / MANY as f64;
             }
         }
@@ -331,7 +345,7 @@ mod tests {
     fn the_first_group_takes_all_and_then_what_it_can() {
         for policy in EVERY_POLICY {
             let groups = groups(policy, &[(0, 1), (0, 1), (0, 1), (0, 1), (3, 1)]);
-            let share = |draining: &[usize]| shares(&groups, 5, draining);
+            let share = |failing: &[usize]| shares(&groups, 5, failing);
             assert_shares(&share(&[]), &[0.25, 0.25, 0.25, 0.25, 0.0], policy);
             // Three quarters are more than enough.
             assert_shares(&share(&[1]), &[1.0 / 3.0, 0.0, 1.0 / 3.0, 1.0 / 3.0, 0.0], policy);
@@ -355,7 +369,7 @@ mod tests {
     fn a_retry_goes_to_another_group_where_the_first_has_been_tried() {
         for policy in EVERY_POLICY {
             let groups = groups(policy, &[(0, 1), (1, 1), (2, 1)]);
-            let selection = groups.select(vec![Standing::Open; 3], |_| true);
+            let selection = without(&groups, 3, &[]);
             for (excluded, next) in [(&[0][..], Some(1)), (&[0, 1], Some(2)), (&[0, 1, 2], None)] {
                 let draw = PickContext { excluded, ..draw(7) };
                 assert_eq!(groups.choose(&selection, &draw), next, "{policy}");
@@ -373,7 +387,7 @@ mod tests {
             keys.push(u64::from_str_radix(id, 16).unwrap());
         }
         let standings = vec![Standing::Open, Standing::Draining, Standing::Open];
-        let selection = groups.select(standings, |_| true);
+        let selection = groups.select(standings, |place| (place != 1).then_some(true));
         for (place, key) in keys.into_iter().enumerate() {
             let key = Some(key);
             assert_eq!(groups.choose(&selection, &PickContext { key, ..draw(1) }), Some(place));
@@ -383,13 +397,32 @@ mod tests {
         assert_eq!(groups.choose(&selection, &untied), Some(0));
     }
 
-    /// Where each of many keys goes while those at the places given drain; the same for any chance.
-    fn homes(groups: &Groups, count: usize, draining: &[usize]) -> Vec<Option<usize>> {
-        let standing = |place: usize| match draining.contains(&place) {
-            true => Standing::Draining,
-            false => Standing::Open,
-        };
-        let selection = groups.select((0..count).map(standing).collect(), |_| true);
+    /// Its own keys spread over the group; a backup gets what those that fail leave, and not more.
+    #[test]
+    fn what_drains_is_no_part_of_what_a_group_can_take() {
+        for policy in EVERY_POLICY {
+            let groups = groups(policy, &[(0, 1), (0, 1), (0, 1), (0, 1), (3, 1)]);
+            let share = |standings: [Standing; 5]| {
+                let is_usable = |place: usize| match standings[place] {
+                    Standing::Draining => None,
+                    standing => Some(standing == Standing::Open),
+                };
+                shares_of(&groups, &groups.select(standings.into(), is_usable), 5)
+            };
+            let [open, drains, fails] = [Standing::Open, Standing::Draining, Standing::Closed];
+            let alone = share([open, drains, drains, drains, open]);
+            assert_shares(&alone, &[1.0, 0.0, 0.0, 0.0, 0.0], policy);
+            let half = 0.5 / 0.7;
+            let beside = share([open, fails, drains, drains, open]);
+            assert_shares(&beside, &[half, 0.0, 0.0, 0.0, 1.0 - half], policy);
+            let nothing = share([drains, drains, drains, drains, open]);
+            assert_shares(&nothing, &[0.0, 0.0, 0.0, 0.0, 1.0], policy);
+        }
+    }
+
+    /// Where each of many keys goes while those at the places given fail; the same for any chance.
+    fn homes(groups: &Groups, count: usize, failing: &[usize]) -> Vec<Option<usize>> {
+        let selection = without(groups, count, failing);
         let home = |number: u64| {
             let chosen =
                 |random| groups.choose(&selection, &PickContext { random, ..draw(number) });
@@ -409,16 +442,16 @@ mod tests {
             let groups = groups(&policy, &endpoints);
             let before = homes(&groups, 7, &[]);
             let mut last = before.clone();
-            for draining in [&[1][..], &[1, 2], &[1, 2, 3], &[1, 2, 3, 0]] {
-                let now = homes(&groups, 7, draining);
+            for failing in [&[1][..], &[1, 2], &[1, 2, 3], &[1, 2, 3, 0]] {
+                let now = homes(&groups, 7, failing);
                 for (home, (last, now)) in before.iter().zip(last.iter().zip(&now)) {
-                    let has_lost = home.is_some_and(|home| draining.contains(&home));
+                    let has_lost = home.is_some_and(|home| failing.contains(&home));
                     assert!(has_lost || now == home, "one of {home:?} goes to {now:?}");
                     let is_out = last.is_some_and(|last| last >= 4);
                     assert!(!is_out || last == now, "one that was out leaves {last:?} for {now:?}");
                 }
                 let out = now.iter().filter(|now| now.is_some_and(|now| now >= 4)).count() as f64;
-                let open = (4 - draining.len()) as f64 / 4.0;
+                let open = (4 - failing.len()) as f64 / 4.0;
                 let wanted = 1.0 - (open * 100.0 / f64::from(spill_below)).min(1.0);
                 assert!((out / MANY as f64 - wanted).abs() < 0.03, "{out} of {MANY}: {wanted}");
                 last = now;
@@ -429,7 +462,7 @@ mod tests {
     #[test]
     fn keys_go_where_a_group_is_left_in_a_panic() {
         let groups = groups("{consistent_hash: {header: x-user}}", &[(0, 1), (1, 1), (1, 1)]);
-        let selection = groups.select(vec![Standing::Open; 3], |place| place == 2);
+        let selection = groups.select(vec![Standing::Open; 3], |place| Some(place == 2));
         for number in 0..100 {
             let chosen = groups.choose(&selection, &draw(number));
             assert!(matches!(chosen, Some(1 | 2)), "{chosen:?}");
@@ -442,10 +475,8 @@ mod tests {
         fn consistent_hashing_moves_the_keys_of_what_left(count in 2_usize..9, gone in 0_usize..9) {
             let gone = gone % count;
             let groups = groups("{consistent_hash: {header: x-user}}", &vec![(0, 1); count]);
-            let mut standings = vec![Standing::Open; count];
-            let before = groups.select(standings.clone(), |_| true);
-            standings[gone] = Standing::Draining;
-            let after = groups.select(standings, |_| true);
+            let before = without(&groups, count, &[]);
+            let after = without(&groups, count, &[gone]);
             for number in 0..500 {
                 let draw = draw(number);
                 let (was, is) = (groups.choose(&before, &draw), groups.choose(&after, &draw));

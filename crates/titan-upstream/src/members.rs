@@ -561,16 +561,20 @@ impl Members {
                 false => Standing::Closed,
             };
         let standings = self.placed().map(standing).collect();
-        self.groups.select(standings, |place| !self.endpoints[place].health.fails())
+        self.groups.select(standings, |place| self.is_usable(place, &takes))
+    }
+
+    /// Whether the one at that place can take requests, if `takes` tells of whom the breaker is not open; `None` where it is not
+    /// there for them.
+    fn is_usable(&self, place: usize, takes: impl Fn(&Arc<Endpoint>) -> bool) -> Option<bool> {
+        let (endpoint, placement) = (&self.endpoints[place], self.places[place].placement);
+        let is_counted = endpoint.health.is_counted(placement.drains());
+        is_counted.then(|| !endpoint.health.fails() && takes(endpoint))
     }
 
     /// How many of them can take requests, if `takes` tells of whom the breaker is not open, and whether these are too few.
     fn supply(&self, panic_below: Percent, takes: impl Fn(&Arc<Endpoint>) -> bool) -> Supply {
-        let is_usable = |place: usize| {
-            let (endpoint, placement) = (&self.endpoints[place], self.places[place].placement);
-            let is_counted = endpoint.health.is_counted(placement.drains());
-            is_counted.then(|| !endpoint.health.fails() && takes(endpoint))
-        };
+        let is_usable = |place: usize| self.is_usable(place, &takes);
         let counted = || (0..self.endpoints.len()).filter_map(is_usable);
         let (usable, all) = (counted().filter(|it| *it).count(), counted().count());
         let least = u64::from(panic_below.as_hundredths());

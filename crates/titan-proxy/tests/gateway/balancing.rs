@@ -1,6 +1,7 @@
 //! Which endpoint gets a request: every policy is asked, and what it asks for counts.
 
 use std::collections::HashSet;
+use titan_proxy::{Condition, EndpointStatus};
 use titan_testkit::upstream::{self, ok};
 use titan_testkit::{Gate, Gateway, Peer, Response, Upstream, gateway, waits_until};
 
@@ -227,23 +228,42 @@ fn a_cookie_of_an_endpoint_that_is_gone_is_replaced() {
     }
 }
 
-// field: endpoint.priority, endpoint.drain, upstream.spill_below
+// field: endpoint.priority, endpoint.drain
 #[test]
-fn a_backup_gets_what_the_first_cannot_take() {
+fn a_backup_gets_nothing_for_what_drains() {
     let [a, b, c] = three();
-    let of = |drained: bool, spill: &str| {
+    let of = |[first, second]: [bool; 2]| {
         format!(
-            "workers: 1\nupstreams: {{ u: {{ endpoints: [$0, {{ address: $1, drain: {drained} }}, \
-             {{ address: $2, priority: 1 }}], spill_below: {spill} }} }}"
+            "workers: 1\nupstreams: {{ u: {{ endpoints: [{{ address: $0, drain: {first} }}, \
+             {{ address: $1, drain: {second} }}, {{ address: $2, priority: 1 }}], \
+             spill_below: 100% }} }}"
         )
     };
-    let gateway = gateway(&of(false, "70%"), &[&a, &b, &c]);
+    let gateway = gateway(&of([false, false]), &[&a, &b, &c]);
     assert_eq!(shares(&gateway, 30), [15, 15, 0]);
-    gateway.reloads(&of(true, "50%"), &[&a, &b, &c]).unwrap();
+    gateway.reloads(&of([false, true]), &[&a, &b, &c]).unwrap();
+    assert_eq!(shares(&gateway, 30), [30, 0, 0]);
+    gateway.reloads(&of([true, true]), &[&a, &b, &c]).unwrap();
+    assert_eq!(shares(&gateway, 30), [0, 0, 30], "nothing of the first is there for requests");
+}
+
+// field: upstream.spill_below
+#[test]
+fn a_backup_gets_what_the_first_cannot_take() {
+    let ([a, _, c], refused) = (three(), upstream::listens().address());
+    let of = |spill: &str| {
+        format!(
+            "workers: 1\nupstreams: {{ u: {{ endpoints: [$0, '{refused}', \
+             {{ address: $1, priority: 1 }}], spill_below: {spill}, \
+             health: {{ probe: tcp, interval: 100ms, timeout: 100ms, unhealthy_after: 1 }} }} }}"
+        )
+    };
+    let gateway = gateway(&of("50%"), &[&a, &c]);
+    let fails = |it: &EndpointStatus| it.condition == Condition::Unhealthy;
+    waits_until("a probe to fail", || gateway.status().endpoints().iter().any(fails));
     assert_eq!(shares(&gateway, 30), [30, 0, 0], "half of the group is enough");
-    gateway.reloads(&of(true, "100%"), &[&a, &b, &c]).unwrap();
-    let [first, drained, backup] = shares(&gateway, 200);
-    assert_eq!(drained, 0);
+    gateway.reloads(&of("100%"), &[&a, &c]).unwrap();
+    let [first, _, backup] = shares(&gateway, 200);
     // Out of reach by chance: below 1 in 10^9.
     assert!((55..145).contains(&first) && first + backup == 200, "{first} and {backup}");
 }

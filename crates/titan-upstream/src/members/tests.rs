@@ -266,7 +266,8 @@ fn who(upstream: &Upstream) -> Vec<u8> {
     let mut places: Vec<_> = (0..400)
         .map(|number| {
             let (now, random) = (Duration::ZERO, mix(number));
-            let draw = PickContext { key: None, random, now, excluded: NONE, standings: None };
+            let key = Some(mix(random));
+            let draw = PickContext { key, random, now, excluded: NONE, standings: None };
             known.choose(&draw)
         })
         .collect();
@@ -291,7 +292,8 @@ fn upstream_of(endpoints: &[(u8, &str)], settings: &str) -> Arc<Upstream> {
     let endpoint = |(last, more): &(u8, &str)| format!("{{address: '10.0.0.{last}:80'{more}}}");
     let endpoints: Vec<_> = endpoints.iter().map(endpoint).collect();
     let registry = Registry::default();
-    later(&registry, &format!("endpoints: [{}], balance: random{settings}", endpoints.join(", ")))
+    let balance = if settings.contains("balance") { "" } else { ", balance: random" };
+    later(&registry, &format!("endpoints: [{}]{balance}{settings}", endpoints.join(", ")))
 }
 
 fn panics(upstream: &Upstream) -> bool {
@@ -362,6 +364,23 @@ fn what_drains_is_no_part_of_what_is_left() {
         holds(&upstream, 2, Fact::Unhealthy);
         assert_eq!((who(&upstream), panics(&upstream)), (vec![2], true));
     }
+}
+
+/// By RFC 2782 all that can be reached with the lowest priority comes first.
+#[test]
+fn what_drains_sends_nothing_to_a_backup() {
+    let (drain, backup) = (", drain: true", ", priority: 1");
+    let endpoints = [(1, ""), (2, drain), (3, drain), (4, backup), (5, backup)];
+    for policy in ["", ", balance: {consistent_hash: {header: x-user}}"] {
+        let upstream = upstream_of(&endpoints, policy);
+        assert_eq!((who(&upstream), panics(&upstream)), (vec![1], false), "{policy}");
+        holds(&upstream, 1, Fact::Unhealthy);
+        assert_eq!((who(&upstream), panics(&upstream)), (vec![4, 5], false), "{policy}");
+        holds(&upstream, 4, Fact::EjectedByHand);
+        assert_eq!((who(&upstream), panics(&upstream)), (vec![5], false), "{policy}");
+    }
+    let upstream = upstream_of(&[(1, drain), (2, drain), (3, backup)], "");
+    assert_eq!((who(&upstream), panics(&upstream)), (vec![3], false), "all of a group drain");
 }
 
 /// The breaker keeps its word: it is the other one that gets another try.
