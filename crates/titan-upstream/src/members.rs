@@ -572,13 +572,16 @@ impl Members {
         is_counted.then(|| !endpoint.health.fails() && takes(endpoint))
     }
 
-    /// How many of them can take requests, if `takes` tells of whom the breaker is not open, and whether these are too few.
+    /// How many of them can take requests, if `takes` tells of whom the breaker is not open, and whether these are too few. There
+    /// is no panic where it would open nobody: an open breaker keeps its word.
     fn supply(&self, panic_below: Percent, takes: impl Fn(&Arc<Endpoint>) -> bool) -> Supply {
         let is_usable = |place: usize| self.is_usable(place, &takes);
         let counted = || (0..self.endpoints.len()).filter_map(is_usable);
         let (usable, all) = (counted().filter(|it| *it).count(), counted().count());
         let least = u64::from(panic_below.as_hundredths());
-        let panics = usable < all && self.groups.usable_share(is_usable) < least;
+        let opens = |place| is_usable(place) == Some(false) && takes(&self.endpoints[place]);
+        let opens_one = (0..self.endpoints.len()).any(opens);
+        let panics = opens_one && self.groups.usable_share(is_usable) < least;
         Supply { usable, all, panics }
     }
 

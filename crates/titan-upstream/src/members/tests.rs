@@ -383,6 +383,20 @@ fn what_drains_sends_nothing_to_a_backup() {
     assert_eq!((who(&upstream), panics(&upstream)), (vec![3], false), "all of a group drain");
 }
 
+#[test]
+fn where_every_breaker_is_open_nobody_panics() {
+    let upstream = upstream_of(&[(1, ""), (2, "")], ", circuit_breaker: {per: endpoint}");
+    let (members, breaking) = (upstream.members(), upstream.breaking().unwrap());
+    let open = |place: usize| {
+        let endpoint = Some(&*members.endpoints[place]);
+        breaking.force(endpoint, crate::breaker::Forced::Open, Duration::from_secs(60))
+    };
+    assert!(open(0) && open(1));
+    holds(&upstream, 2, Fact::Unhealthy);
+    let supply = upstream.supply(since_start(Instant::now()));
+    assert_eq!((supply.outcome(), who(&upstream)), (Outcome::Nobody, vec![]));
+}
+
 /// The breaker keeps its word: it is the other one that gets another try.
 #[test]
 fn an_open_breaker_leaves_less_than_a_closed_one() {
