@@ -6,7 +6,7 @@ use crate::breaking::Breaking;
 use crate::concurrency::{Concurrency, Sample};
 use crate::endpoint::Endpoint;
 use crate::health::{Fared, since_start};
-use crate::members::{CurrentMembers, Upstream};
+use crate::members::{CurrentMembers, MOST_EXCLUDED, Upstream};
 use std::cell::Cell;
 use std::ops::Deref;
 use std::rc::Rc;
@@ -27,7 +27,7 @@ pub struct Attempts {
     /// Whom the request is for.
     client: Option<ClientNetwork>,
     /// The places of endpoints that were tried, and while one is chosen, behind them those that take no request.
-    excluded: [usize; MAX_ATTEMPTS + MAX_REJECTED],
+    excluded: [usize; MOST_EXCLUDED],
     /// How many were tried.
     count: usize,
     /// After how long a request that no breaker let pass may be sent again.
@@ -70,7 +70,7 @@ const MAX_ATTEMPTS: usize = 6;
 /// That of an endpoint that has left.
 const NO_PLACE: usize = usize::MAX;
 /// The endpoints with half-open breakers that a request is drawn for in vain before it is rejected.
-const MAX_REJECTED: usize = 8;
+const MAX_REJECTED: usize = MOST_EXCLUDED - MAX_ATTEMPTS;
 
 impl Attempts {
     /// No attempt yet for this request.
@@ -87,7 +87,7 @@ impl Attempts {
             has_had_two: false,
             key,
             client: source.client.map(ClientNetwork::of),
-            excluded: [0; MAX_ATTEMPTS + MAX_REJECTED],
+            excluded: [0; MOST_EXCLUDED],
             count: 0,
             retry_after: None,
         }

@@ -177,8 +177,8 @@ impl KnownMembers {
     }
 }
 
-/// The most endpoints that a request is kept from at a time.
-const MOST_EXCLUDED: usize = 8;
+/// The most endpoints that a request is kept from at a time: that it has tried, and whose half-open breakers have rejected it.
+pub(crate) const MOST_EXCLUDED: usize = 14;
 
 /// A worker's own count around the one that all workers share, so that no request touches that.
 pub type CurrentMembers = Rc<KnownUpstream>;
@@ -240,8 +240,8 @@ impl KnownUpstream {
 
     /// Another endpoint, if there is one.
     fn other_than(&self, chosen: usize, draw: &PickContext<'_>) -> usize {
-        let mut excluded = [chosen; MOST_EXCLUDED];
-        let others = draw.excluded.len().min(MOST_EXCLUDED - 1);
+        let mut excluded = [chosen; MOST_EXCLUDED + 1];
+        let others = draw.excluded.len().min(MOST_EXCLUDED);
         excluded[..others].copy_from_slice(&draw.excluded[..others]);
         let (excluded, random) = (&excluded[..=others], mix(draw.random));
         let draw = PickContext { excluded, random, ..*draw };

@@ -433,6 +433,25 @@ fn what_is_new_beside_others_takes_a_part_from_the_first_request_on() {
     assert_eq!(rises(&names), [false, true]);
 }
 
+/// However many it is kept from.
+#[test]
+fn what_takes_a_part_sends_no_request_where_it_has_been() {
+    let upstream =
+        later(&Registry::default(), "endpoints: ['a.test:80'], balance: random, slow_start: 1h");
+    upstream.take_effect();
+    let others: Vec<_> = (1..=11).map(|last| place("a", last)).collect();
+    upstream.set_places(others.clone());
+    upstream.set_places([&others[..], &[place("a", 12)]].concat());
+    let (known, now) = (KnownUpstream::of(&upstream), since_start(Instant::now()));
+    let excluded: Vec<_> = (0..10).collect();
+    let chosen = (0..200).map(|number| {
+        let random = mix(number);
+        let draw = PickContext { key: None, random, now, excluded: &excluded, standings: None };
+        known.choose(&draw)
+    });
+    assert_eq!(chosen.filter(|it| !matches!(it, Some(10 | 11))).count(), 0);
+}
+
 #[test]
 fn what_takes_no_requests_is_no_other_to_try() {
     let upstream = upstream_of(&[(1, ""), (2, ""), (3, ", drain: true")], "");
