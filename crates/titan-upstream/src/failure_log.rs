@@ -88,6 +88,14 @@ impl FailureDetail {
         FailureDetail { what, route: None, request: None }
     }
 
+    /// A name that stands for so many addresses, of which so many are used.
+    pub fn of_surplus(name: &str, (count, used): (usize, usize), most: usize) -> FailureDetail {
+        let what = format!(
+            "{name} stands for {count} addresses, of which {used} are used: an upstream has at most {most} endpoints"
+        );
+        FailureDetail { what, route: None, request: None }
+    }
+
     /// A name that has no address.
     pub fn of_name(name: &str, reason: &str) -> FailureDetail {
         let what = format!("{name} does not resolve: {reason}");

@@ -426,25 +426,23 @@ impl Upstream {
     /// they were, nothing is replaced.
     pub fn set_places(&self, mut places: Vec<ResolvedEndpoint>) {
         without_doubles(&mut places);
-        let mut in_force = self.in_force();
-        let before = self.members.load_full();
-        if before.places == places {
+        if self.members.load().places == places {
             return;
         }
-        let is_in_force = in_force.upstream == Some(self.id);
+        // Before the lock: a table over many endpoints takes its time.
         let endpoints: Vec<_> = places.iter().map(|place| self.endpoint_at(place)).collect();
-        for endpoint in without(&endpoints, &before.endpoints) {
+        let members = Members::new(&self.config, &self.registry, places, endpoints);
+        let mut in_force = self.in_force();
+        let before = self.members.load_full();
+        for endpoint in without(&members.endpoints, &before.endpoints) {
             endpoint.join();
         }
-        for endpoint in without(&before.endpoints, &endpoints) {
+        for endpoint in without(&before.endpoints, &members.endpoints) {
             endpoint.leave();
         }
-        if is_in_force {
-            endpoints.iter().for_each(|endpoint| endpoint.set_limits(&self.config));
-            in_force.places.clone_from(&places);
-        }
-        let members = Members::new(&self.config, &self.registry, places, endpoints);
-        if is_in_force {
+        if in_force.upstream == Some(self.id) {
+            members.endpoints.iter().for_each(|endpoint| endpoint.set_limits(&self.config));
+            in_force.places.clone_from(&members.places);
             members.rise_beside(&before.places);
         }
         self.members.store(Arc::new(members));

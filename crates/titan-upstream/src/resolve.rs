@@ -54,8 +54,10 @@ struct Target {
 
 /// How soon a name that did not resolve is queried again.
 const RETRY: Duration = Duration::from_secs(1);
-/// The most addresses that are used of one name.
+/// The most addresses that are used of one name, of both families together.
 const MAX_ADDRESSES: usize = 256;
+/// The most endpoints of an upstream, over all its names.
+const MAX_PLACES: usize = 4096;
 /// The most servers that are used of one service.
 const MAX_TARGETS: usize = 64;
 /// The most queries in flight at once; others wait.
@@ -85,7 +87,7 @@ impl NameResolver {
         // in whole seconds.
         self.resolvers.iter().for_each(TokioResolver::clear_cache);
         let before = upstream.members();
-        let mut places: Vec<ResolvedEndpoint> = Vec::new();
+        let mut all: Vec<Vec<ResolvedEndpoint>> = Vec::new();
         let mut again = Instant::now() + self.config.max_ttl;
         let endpoints = &upstream.config().endpoints;
         // All queries are sent before the first answer is awaited.
@@ -93,19 +95,20 @@ impl NameResolver {
             endpoints.iter().map(|endpoint| self.query(endpoint, &before)).collect();
         for (endpoint, asked) in endpoints.iter().zip(asked) {
             let Some(asked) = asked else {
-                places.extend(ResolvedEndpoint::fixed(endpoint));
+                all.push(ResolvedEndpoint::fixed(endpoint).into_iter().collect());
                 continue;
             };
             // A task that ended in a panic, which it cannot.
-            let Ok(Found { places: found, expires, failed }) = asked.await else { continue };
+            let Found { places, expires, failed } =
+                asked.await.unwrap_or_else(|_| Found::nothing());
             if let Some(reason) = failed {
                 let name = endpoint.address.name();
                 upstream.failure_log.note(Cause::Name, || FailureDetail::of_name(name, &reason));
             }
             again = again.min(expires.unwrap_or_else(|| Instant::now() + RETRY));
-            places.extend(found);
+            all.push(places);
         }
-        upstream.set_places(places);
+        upstream.set_places(within_bound(upstream, all));
         again
     }
 
@@ -240,6 +243,35 @@ fn some_of(mut addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     addresses
 }
 
+/// At most [`MAX_PLACES`] of what the endpoints of an upstream stand for. Those that stand for most lose some, and a line says so.
+fn within_bound(upstream: &Upstream, mut all: Vec<Vec<ResolvedEndpoint>>) -> Vec<ResolvedEndpoint> {
+    let room = room(all.iter().map(Vec::len).collect());
+    for (endpoint, places) in upstream.config().endpoints.iter().zip(&mut all) {
+        let count = places.len();
+        if count > room {
+            let describe =
+                || FailureDetail::of_surplus(endpoint.address.name(), (count, room), MAX_PLACES);
+            upstream.failure_log.note(Cause::Name, describe);
+        }
+        places.truncate(room);
+    }
+    all.concat()
+}
+
+/// How many places each endpoint may have, if they stand for so many: as many as there are, or equally many of those that have more.
+fn room(mut counts: Vec<usize>) -> usize {
+    counts.sort_unstable();
+    let mut left = MAX_PLACES;
+    for (at, count) in counts.iter().enumerate() {
+        let share = left / (counts.len() - at);
+        if *count > share {
+            return share;
+        }
+        left -= count;
+    }
+    MAX_PLACES
+}
+
 /// Why a name has no address, if it has none.
 fn why_none(answers: &[Lookup; 2]) -> Option<String> {
     let has_some = answers.iter().flatten().any(|(addresses, _)| !addresses.is_empty());
@@ -287,7 +319,8 @@ impl Found {
 }
 
 /// The result of the answers for both families; `None` when one is to be queried again soon. Where there is no answer,
-/// what is `known` stays, and so it does when there is no address at all.
+/// what is `known` stays, and so it does when there is no address at all. Where there are too many, each family has at least half of the
+/// places if it needs them.
 fn addresses(
     [v4, v6]: [Lookup; 2],
     port: NonZeroU16,
@@ -303,8 +336,10 @@ fn addresses(
         let known = known.iter().copied();
         known.filter(|address| address.is_ipv4() == is_v4).collect::<Vec<_>>()
     };
-    let v4 = found(v4).unwrap_or_else(|| known_of(true));
-    let v6 = found(v6).unwrap_or_else(|| known_of(false));
+    let mut v4 = found(v4).unwrap_or_else(|| known_of(true));
+    let mut v6 = found(v6).unwrap_or_else(|| known_of(false));
+    v4.truncate(MAX_ADDRESSES - v6.len().min(MAX_ADDRESSES / 2));
+    v6.truncate(MAX_ADDRESSES - v4.len());
     let mut addresses = [v4, v6].concat();
     if addresses.is_empty() {
         return (known.to_vec(), None);
@@ -351,6 +386,34 @@ mod tests {
         assert_eq!(first.len(), MAX_ADDRESSES);
         addresses.rotate_left(100);
         assert_eq!(some_of(addresses), first);
+    }
+
+    #[test]
+    fn the_addresses_of_a_name_are_bounded_over_both_families() {
+        let again = Instant::now();
+        let of = |ip: &dyn Fn(u8) -> IpAddr| Ok(((0..=255).map(ip).collect(), again));
+        let v4 = of(&|last| [10, 0, 0, last].into());
+        let v6 = of(&|last| [0xfd00, 0, 0, 0, 0, 0, 0, last.into()].into());
+        let (found, _) = addresses([v4, v6], NonZeroU16::MIN, &[]);
+        let half = MAX_ADDRESSES / 2;
+        assert_eq!((found.len(), found.iter().filter(|it| it.is_ipv4()).count()), (2 * half, half));
+    }
+
+    #[test]
+    fn an_upstream_has_a_bounded_number_of_endpoints_whatever_its_names_stand_for() {
+        let text = "{ listeners: [':0'], routes: [{ upstream: u }], \
+                    upstreams: { u: ['10.0.0.1:80', 'a.test:80', 'srv:b.test', 'srv:c.test'] } }";
+        let config = titan_config::Config::parse("test", text).unwrap();
+        let registry = titan_io::registry::Registry::default();
+        let upstream = Upstream::of(&config.upstreams[0], &config.resolver, None, (&registry, 1));
+        let place = ResolvedEndpoint::fixed(&config.upstreams[0].endpoints[0]).unwrap();
+        let all = |counts: [usize; 4]| counts.map(|count| vec![place.clone(); count]).to_vec();
+        let told = || upstream.failure_log.take().map(|it| it.1.what.clone()).collect::<Vec<_>>();
+        assert_eq!(within_bound(&upstream, all([1, 256, 3000, 839])).len(), MAX_PLACES);
+        assert_eq!(told(), [""; 0]);
+        assert_eq!(within_bound(&upstream, all([1, 256, 16_384, 3000])).len(), MAX_PLACES - 1);
+        let of_b = "b.test stands for 16384 addresses, of which 1919 are used: an upstream has at most 4096 endpoints";
+        assert_eq!(told(), [of_b]);
     }
 
     #[tokio::test(start_paused = true)]
