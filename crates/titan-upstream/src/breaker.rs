@@ -2,6 +2,7 @@
 //!
 //! | what | module |
 //! |---|---|
+//! | when it opens and closes | `thresholds` |
 //! | the states, and what changes them | `machine` |
 //! | what is counted of requests | `window` |
 //! | what counts as a failure | `rules` |
@@ -10,12 +11,15 @@ mod sync;
 
 mod window;
 
+mod thresholds;
+
 mod machine;
 
 mod rules;
 
-pub use machine::{BreakerStatus, Cause, Outcome, Rejected, State, Thresholds, Ticket, Transition};
+pub use machine::{BreakerStatus, Rejected, State, Ticket, Transition};
 pub use rules::Rules;
+pub use thresholds::{Cause, Outcome, Thresholds};
 pub use window::Counts;
 
 use machine::Machine;

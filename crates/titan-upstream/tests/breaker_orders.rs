@@ -6,6 +6,8 @@
 
 #[path = "../src/breaker/machine.rs"]
 mod machine;
+#[path = "../src/breaker/thresholds.rs"]
+mod thresholds;
 #[path = "../src/breaker/window.rs"]
 mod window;
 
@@ -16,12 +18,13 @@ mod sync {
     pub(super) const PARTS: usize = 2;
 }
 
-use machine::{Machine, Outcome, State, Thresholds, Ticket, Transition};
+use machine::{Machine, State, Ticket, Transition};
 use shuttle::thread;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 use std::time::Duration;
 use sync::{AtomicU64, Ordering};
+use thresholds::{Outcome, Thresholds};
 use window::{Generation, Window};
 
 const START: Duration = Duration::from_secs(100);

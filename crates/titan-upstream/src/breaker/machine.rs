@@ -16,8 +16,8 @@
 //! fares says nothing about later ones, and a half-open breaker has as many places as requests of its generation are out.
 
 use super::sync::{AtomicU64, Ordering};
+use super::thresholds::{Cause, Outcome, Thresholds};
 use super::window::{Counts, GENERATION_BITS, Generation, Row, Window, mask};
-use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
 
 /// Decides which requests pass, from how those before have fared.
@@ -33,31 +33,6 @@ pub(super) struct Machine {
 #[derive(Default)]
 #[repr(align(128))]
 struct Apart<T>(T);
-
-/// When a breaker opens and closes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Thresholds {
-    /// So many failures in a row open it.
-    pub consecutive_failures: Option<NonZeroU32>,
-    /// This share of failures opens it, in hundredths of a percent.
-    pub failure_share: Option<u32>,
-    /// This share of slow requests opens it, in hundredths of a percent.
-    pub slow_share: Option<u32>,
-    /// From how long on a request is slow.
-    pub slow_after: Duration,
-    /// The time over which shares are taken.
-    pub window: Duration,
-    /// The requests in that time without which there is no share.
-    pub min_requests: NonZeroU32,
-    /// How long it is open the first time.
-    pub open_time: Duration,
-    /// How long at most; after so long closed, the next time is a first one again.
-    pub max_open_time: Duration,
-    /// How many requests a half-open one has out at a time.
-    pub half_open_requests: NonZeroU16,
-    /// How many of them have to succeed for it to close.
-    pub close_after: NonZeroU16,
-}
 
 /// That a request may pass, and whom it is to tell how it fares.
 #[must_use]
@@ -79,23 +54,6 @@ impl Ticket {
 pub struct Rejected {
     /// After how long another may; zero where that depends on how requests fare that are out.
     pub retry_after: Duration,
-}
-
-/// How a request has fared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Well.
-    Success {
-        /// What its response has taken to begin.
-        took: Duration,
-    },
-    /// Badly.
-    Failure {
-        /// What that has taken.
-        took: Duration,
-    },
-    /// In a way that says nothing about the upstream.
-    Neutral,
 }
 
 /// A state, without its figures.
@@ -120,31 +78,6 @@ pub struct Transition {
     pub lasts: Option<Duration>,
     /// Why.
     pub cause: Cause,
-}
-
-/// Why the state has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// So many requests in a row have failed.
-    ConsecutiveFailures(u32),
-    /// Too many of these have failed.
-    FailureShare(Counts),
-    /// Too many of these were slow.
-    SlowShare(Counts),
-    /// A request that was to show whether things are better has failed.
-    TrialFailed,
-    /// It has taken so long.
-    TrialSlow(Duration),
-    /// All that may be out are, for too long: others are to show it.
-    TrialsStuck,
-    /// So many of them have succeeded.
-    TrialsSucceeded(u16),
-    /// Its time has passed.
-    TimePassed,
-    /// An operator wants it.
-    Forced,
-    /// An operator wants it no more.
-    Released,
 }
 
 /// How a breaker is doing.
@@ -205,8 +138,6 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// What the time of trials is counted in, round after 3.6 hours: what is past for longer than half of that counts as future once more.
 const STEP: Duration = Duration::from_millis(200);
-/// How long a trial holds its place at most: less than half of the time after which that is counted round.
-const MOST_PATIENCE: Duration = Duration::from_secs(3600);
 
 const DATA_BITS: u32 = 36;
 /// For a number of trials: there are 1,000 of them at most.
@@ -215,8 +146,8 @@ const STEP_BITS: u32 = DATA_BITS - 2 * TRIAL_BITS;
 const OPENED_BITS: u32 = 5;
 
 impl Machine {
-    /// Ends what has lasted for its time: an open breaker becomes half-open, one that is held closed decides by itself again, and one that is
-    /// half-open tries others.
+    /// Ends what has lasted for its time: an open breaker becomes half-open, one that is held closed decides by itself again,
+    /// and one that is half-open tries others.
     pub(super) fn expire(&self, thresholds: &Thresholds, now: Duration) -> Option<Transition> {
         let ends = |state: StateData| state.until().is_some_and(|it| is_past(it, now));
         let is_stuck = |state: StateData| state.is_stuck(thresholds, now);
@@ -242,7 +173,7 @@ impl Machine {
                     return Err(Rejected { retry_after: time(until).saturating_sub(now) });
                 }
                 StateData::HalfOpen { out, successes, .. } if out < most => {
-                    let until = thresholds.patience_until(now, standing.opened);
+                    let until = steps_up(now + thresholds.patience(standing.opened));
                     let state = StateData::HalfOpen { out: out + 1, successes, until };
                     if self.change(word, Standing { state, ..standing }) {
                         return Ok(Ticket { generation, is_trial: true });
@@ -334,7 +265,7 @@ impl Machine {
                 Some(_) => standing.opens(thresholds, now),
             };
             if self.change(word, next) {
-                return cause.map(|cause| thresholds.timed(standing.change(next, cause), next));
+                return cause.map(|cause| standing.change(next, cause).timed(thresholds, next));
             }
         }
     }
@@ -373,7 +304,7 @@ impl Machine {
         let cause = thresholds.cause(failed.then_some(in_a_row), slow, sum)?;
         let next = standing.opens(thresholds, now);
         // Of one generation, the word of a closed breaker stays as it is: another one has opened it.
-        self.change(word, next).then(|| thresholds.timed(standing.change(next, cause), next))
+        self.change(word, next).then(|| standing.change(next, cause).timed(thresholds, next))
     }
 
     /// Holds it open or closed until that time, whatever happens.
@@ -465,67 +396,11 @@ impl Machine {
     }
 }
 
-impl Thresholds {
-    /// What a request has taken that was too slow.
-    fn slow(&self, outcome: Outcome) -> Option<Duration> {
-        let (Outcome::Success { took } | Outcome::Failure { took }) = outcome else { return None };
-        (self.slow_share.is_some() && took > self.slow_after).then_some(took)
-    }
-
-    fn has_shares(&self) -> bool {
-        self.failure_share.is_some() || self.slow_share.is_some()
-    }
-
-    /// Why it opens with a request that has failed, as so many in a row, or was slow.
-    fn cause(
-        &self,
-        failed: Option<u32>,
-        slow: bool,
-        sum: impl FnOnce() -> Counts,
-    ) -> Option<Cause> {
-        let limit = self.consecutive_failures.map(NonZeroU32::get);
-        if let Some(count) = failed.filter(|count| limit.is_some_and(|limit| *count >= limit)) {
-            return Some(Cause::ConsecutiveFailures(count));
-        }
-        if !self.has_shares() {
-            return None;
-        }
-        let counts = sum();
-        let reaches = |part: u64, share: u32| {
-            u128::from(part) * 10_000 >= u128::from(share) * u128::from(counts.requests)
-        };
-        if counts.requests < u64::from(self.min_requests.get()) {
-            return None;
-        }
-        let fails = self.failure_share.filter(|_| failed.is_some());
-        if fails.is_some_and(|share| reaches(counts.failures, share)) {
-            return Some(Cause::FailureShare(counts));
-        }
-        let slows = self.slow_share.filter(|_| slow);
-        slows.filter(|share| reaches(counts.slow, *share)).map(|_| Cause::SlowShare(counts))
-    }
-
-    /// How many requests of a half-open one are out at a time.
-    fn most_trials(&self) -> u64 {
-        self.half_open_requests.get().into()
-    }
-
-    /// Until when a trial that begins now holds its place: for as long as the breaker has been open, since what has not ended by then says no
-    /// more than what fails. Rounded up, in [`STEP`]s.
-    fn patience_until(&self, now: Duration, opened: u32) -> u64 {
-        steps(now + self.open_for(opened).min(MOST_PATIENCE) + (STEP - Duration::from_millis(1)))
-    }
-
+impl Transition {
     /// Says how long it is open, if it has opened.
-    fn timed(&self, transition: Transition, next: Standing) -> Transition {
-        let opens = transition.to == State::Open;
-        Transition { lasts: opens.then(|| self.open_for(next.opened)), ..transition }
-    }
-
-    /// How long it is open for the time of that number: twice as long each time.
-    fn open_for(&self, times: u32) -> Duration {
-        let factor = 1_u32.checked_shl(times.saturating_sub(1)).unwrap_or(u32::MAX);
-        self.open_time.saturating_mul(factor).min(self.max_open_time)
+    fn timed(self, thresholds: &Thresholds, next: Standing) -> Transition {
+        let opens = self.to == State::Open;
+        Transition { lasts: opens.then(|| thresholds.open_for(next.opened)), ..self }
     }
 }
 
@@ -649,6 +524,11 @@ fn is_past(until: u64, now: Duration) -> bool {
 fn ticks(time: Duration) -> u64 {
     let ticks = u64::try_from(time.as_millis() / TICK.as_millis()).unwrap_or(u64::MAX);
     ticks.min(mask(DATA_BITS))
+}
+
+/// Rounded up: a trial has all of its time.
+fn steps_up(time: Duration) -> u64 {
+    steps(time + STEP.saturating_sub(Duration::from_millis(1)))
 }
 
 /// Whole steps, counted round.

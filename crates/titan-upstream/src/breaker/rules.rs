@@ -1,6 +1,6 @@
 //! What a configuration says of breakers, ready to be used.
 
-use super::machine::{Outcome, Thresholds};
+use super::thresholds::{Outcome, Thresholds};
 use std::time::Duration;
 use titan_config::{BreakerFailures, BreakerScope, CircuitBreaker, Percent, Statuses};
 use titan_http::Status;
