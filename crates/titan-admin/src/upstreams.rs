@@ -11,7 +11,8 @@ use time::OffsetDateTime;
 use titan_http::{ResponseHead, Status};
 use titan_proxy::{
     BreakerNow, BreakerState, BreakerWish, ConcurrencyStatus, Condition, DrainedBy, EndpointOrder,
-    EndpointStatus, HedgingStatus, MemberStatus, Monitored, Reason, Story, UpstreamStatus, Wish,
+    EndpointStatus, HedgingStatus, MemberStatus, Monitored, NotOrdered, Reason, Story,
+    UpstreamStatus, Wish,
 };
 
 const JSON: &str = "application/json";
@@ -168,11 +169,16 @@ pub(crate) fn order(
         Err(fault) => return Response::problem(Status::BAD_REQUEST, &fault),
     };
     let upstream = String::from_utf8_lossy(upstream).into_owned();
-    if !order.give(monitored, &upstream) {
-        return Response::problem(Status::NOT_FOUND, &order.missing(&upstreams(), &upstream));
+    match order.give(monitored, &upstream) {
+        Ok(()) => {
+            let head = ResponseHead::with_status(Status::NO_CONTENT);
+            Response { head, body: Vec::new(), is_last: false }
+        }
+        Err(NotOrdered::Unknown) => {
+            Response::problem(Status::NOT_FOUND, &order.missing(&upstreams(), &upstream))
+        }
+        Err(NotOrdered::TooMany) => Response::problem(Status::SERVICE_UNAVAILABLE, TOO_MANY),
     }
-    let head = ResponseHead::with_status(Status::NO_CONTENT);
-    Response { head, body: Vec::new(), is_last: false }
 }
 
 /// What an order wants, for the line about it, or why it makes no sense.
@@ -238,8 +244,7 @@ impl Order {
         Ok(Order::Endpoint { address, wish })
     }
 
-    /// Whether there is what it is about.
-    fn give(&self, monitored: &Monitored, upstream: &str) -> bool {
+    fn give(&self, monitored: &Monitored, upstream: &str) -> Result<(), NotOrdered> {
         match self {
             Order::Endpoint { address, wish } => {
                 let (upstream, address) = (upstream.to_owned(), address.clone());
@@ -282,6 +287,7 @@ impl Order {
 
 /// What no address of an endpoint is longer than: it is a part of lines.
 const MAX_ADDRESS: usize = 300;
+const TOO_MANY: &str = "too many orders wait to be carried out; send this one again in a second";
 /// How many names a message has.
 const MOST_NAMED: usize = 10;
 const EXAMPLE: &str = r#"{"action": "drain", "endpoint": "10.0.0.7:8080", "for": "15m"}"#;

@@ -43,7 +43,8 @@ section! {
         pub open_time: Duration = default("5s", duration(Duration::from_millis(100)..=HOUR)),
         /// How long it is open at most.
         pub max_open_time: Duration = default("1m", duration(Duration::from_millis(100)..=DAY)),
-        /// The requests that a half-open breaker lets through at a time; others are rejected.
+        /// The requests that a half-open breaker lets through at a time; others are rejected. Once as many have taken as long as it
+        /// was open, an hour at most, others may follow, and what becomes of the first says nothing any more.
         pub half_open_requests: NonZeroU16 = default("3", whole(1..=1_000)),
         /// So many successes close a half-open breaker.
         pub close_after: NonZeroU16 = default("3", whole(1..=1_000)),

@@ -144,7 +144,8 @@ section! {
         /// running requests; `p2c_ewma` the better of two drawn at random, by latency times running requests; `random`;
         /// or a policy with settings. Weights count in all of them.
         pub(crate) balance: Balance = default("round_robin", balance()),
-        /// Of the endpoints with one `priority` (and zone), by weight, the share that has to be able to take requests.
+        /// Of the endpoints with one `priority` (and zone), by weight, the share that has to be able to take requests. Those that
+        /// drain do not count.
         /// Below it, requests spill over to the next group in proportion: if it is 70% and half as many are left, half of
         /// the requests go on to the next group.
         pub(crate) spill_below: Percent = default("70%", percent(1..=100)),

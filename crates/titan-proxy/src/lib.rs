@@ -114,5 +114,7 @@ pub use titan_upstream::endpoint::EndpointStatus;
 pub use titan_upstream::events::Event;
 pub use titan_upstream::groups::DrainedBy;
 pub use titan_upstream::health::{Condition, Counts, Fact, Reason, Story};
-pub use titan_upstream::monitor::{BreakerWish, Monitored, Order as EndpointOrder, Wish};
+pub use titan_upstream::monitor::{
+    BreakerWish, Monitored, NotOrdered, Order as EndpointOrder, Wish,
+};
 pub use titan_upstream::status::{HedgingStatus, MemberStatus, UpstreamStatus};

@@ -189,7 +189,7 @@ impl Gateway {
 
     /// Orders something about an endpoint; whether there is such an endpoint.
     pub fn orders(&self, order: EndpointOrder) -> bool {
-        self.running().monitored().order(order)
+        self.running().monitored().order(order).is_ok()
     }
 
     /// Orders something about the breaker of an upstream, or of its endpoint at that address; whether there is one.
@@ -200,7 +200,7 @@ impl Gateway {
         wish: BreakerWish,
     ) -> bool {
         let address = address.map(|address| address.to_string());
-        self.running().monitored().order_breaker(upstream, address.as_deref(), wish)
+        self.running().monitored().order_breaker(upstream, address.as_deref(), wish).is_ok()
     }
 
     /// What has gone wrong with upstreams, as far as it has not been asked before.

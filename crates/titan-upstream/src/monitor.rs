@@ -55,6 +55,15 @@ pub enum Wish {
     Restore,
 }
 
+/// Why an order cannot be carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotOrdered {
+    /// There is no such endpoint or breaker.
+    Unknown,
+    /// Too many orders wait.
+    TooMany,
+}
+
 /// What an operator wants of a breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerWish {
@@ -117,42 +126,59 @@ impl Monitored {
         self.0.alarm.notify_one();
     }
 
-    /// Has an order carried out, in a moment. Whether there is such an endpoint, and room for the order.
-    pub fn order(&self, order: Order) -> bool {
+    /// Has an order carried out, in a moment.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such endpoint, or too many orders wait.
+    pub fn order(&self, order: Order) -> Result<(), NotOrdered> {
         let is_known = lock(&self.0.upstreams).iter().any(|upstream| {
             let has_it =
                 || upstream.members().endpoints.iter().any(|it| it.has_address(&order.address));
             upstream.config().name.as_str() == order.upstream && has_it()
         });
-        let mut orders = lock(&self.0.orders);
-        let is_taken = is_known && orders.len() < MOST_ORDERS;
-        if is_taken {
-            orders.push(order);
-            self.0.alarm.notify_one();
+        if !is_known {
+            return Err(NotOrdered::Unknown);
         }
-        is_taken
+        let mut orders = lock(&self.0.orders);
+        if orders.len() == MOST_ORDERS {
+            return Err(NotOrdered::TooMany);
+        }
+        orders.push(order);
+        self.0.alarm.notify_one();
+        Ok(())
     }
 
-    /// Does what an operator wants of the breaker of an upstream, or of one of its endpoints. Whether there is such a breaker.
-    pub fn order_breaker(&self, upstream: &str, address: Option<&str>, wish: BreakerWish) -> bool {
+    /// Does what an operator wants of the breaker of an upstream, or of one of its endpoints.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such breaker.
+    pub fn order_breaker(
+        &self,
+        upstream: &str,
+        address: Option<&str>,
+        wish: BreakerWish,
+    ) -> Result<(), NotOrdered> {
         let upstreams = self.upstreams();
         let named = upstreams.iter().find(|it| it.config().name.as_str() == upstream);
         let Some((named, breaking)) = named.and_then(|it| Some((it, it.breaking()?))) else {
-            return false;
+            return Err(NotOrdered::Unknown);
         };
         let members = named.members();
         let endpoint = match address {
             Some(address) => match members.endpoints.iter().find(|it| it.has_address(address)) {
                 Some(endpoint) => Some(&**endpoint),
-                None => return false,
+                None => return Err(NotOrdered::Unknown),
             },
             None => None,
         };
-        match wish {
+        let has_one = match wish {
             BreakerWish::Open(time) => breaking.force(endpoint, Forced::Open, time),
             BreakerWish::Close(time) => breaking.force(endpoint, Forced::Closed, time),
             BreakerWish::Release => breaking.release(endpoint),
-        }
+        };
+        has_one.then_some(()).ok_or(NotOrdered::Unknown)
     }
 
     fn upstreams(&self) -> Vec<Arc<Upstream>> {

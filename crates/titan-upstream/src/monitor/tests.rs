@@ -6,6 +6,26 @@ use titan_config::Config;
 use tokio::task::LocalSet;
 use tokio::time::advance;
 
+#[test]
+fn orders_that_wait_are_bounded() {
+    let registry = Registry::default();
+    let text =
+        "listeners: [':0']\nroutes: [{upstream: u}]\nupstreams: {u: {endpoints: '127.0.0.1:1'}}";
+    let config = Config::parse("test", text).unwrap_or_else(|report| panic!("{report}"));
+    let upstream = Upstream::of(&config.upstreams[0], &config.resolver, None, (&registry, 1));
+    let monitored = Monitored::new(&registry);
+    monitored.set(&[upstream]);
+    let order = |address: &str| {
+        let (upstream, address) = ("u".to_owned(), address.to_owned());
+        monitored.order(Order { upstream, address, wish: Wish::Restore })
+    };
+    (0..MOST_ORDERS).for_each(|_| order("127.0.0.1:1").unwrap());
+    assert_eq!(order("127.0.0.1:1"), Err(NotOrdered::TooMany));
+    assert_eq!(order("127.0.0.1:2"), Err(NotOrdered::Unknown), "whether there is room or not");
+    assert_eq!(monitored.take_orders().len(), MOST_ORDERS);
+    order("127.0.0.1:1").unwrap();
+}
+
 /// However many endpoints there are before it.
 #[tokio::test(start_paused = true)]
 async fn every_endpoint_has_its_turn_when_too_many_are_due() {
