@@ -74,6 +74,14 @@ impl Clock {
         self.now().after(wait)
     }
 
+    /// The deadline of something that may take `wait` from this very moment. It costs a reading of the system's clock: for what is
+    /// not set often, or is late by a tick to somebody's cost.
+    pub fn exact_deadline(&self, wait: Duration) -> CoarseInstant {
+        // What is left of a millisecond has not passed yet.
+        let end = self.started.elapsed().saturating_add(wait).as_millis().saturating_add(1);
+        CoarseInstant(u64::try_from(end).unwrap_or(u64::MAX))
+    }
+
     /// How long something may take from now on that is to end at `deadline`.
     pub fn left_until(&self, deadline: CoarseInstant) -> Duration {
         deadline.since(self.now()).saturating_sub(TICK)
@@ -201,6 +209,27 @@ mod tests {
             tokio::time::sleep_until(first.unwrap()).await;
         }
         assert!(clock.tick().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_exact_deadline_does_not_wait_for_ticks() {
+        let clock = Clock::new();
+        let timer = clock.timer();
+        let wait = Duration::from_millis(250);
+        for since_tick in [0, 1, 60, 99] {
+            clock.tick();
+            tokio::time::advance(Duration::from_millis(since_tick)).await;
+            let deadline = clock.exact_deadline(wait);
+            timer.wake_at(&Context::from_waker(Waker::noop()), deadline);
+            let now = Instant::now();
+            let first = clock.tick().unwrap();
+            assert_eq!(first, now + wait + Duration::from_millis(1));
+            assert!(!clock.is_past(deadline));
+            tokio::time::sleep_until(first).await;
+            clock.tick();
+            assert!(clock.is_past(deadline));
+        }
+        assert_eq!(clock.exact_deadline(Duration::MAX), CoarseInstant::NEVER);
     }
 
     #[tokio::test(start_paused = true)]

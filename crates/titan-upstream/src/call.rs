@@ -160,7 +160,8 @@ impl<C: Channel> Call<C> {
     /// Nothing has come yet: has that lasted too long?
     fn wait(&mut self, clock: &Clock) -> Poll<Result<ReceivedHead, Error>> {
         if self.deadline == CoarseInstant::NEVER && self.upload.is_over() {
-            self.deadline = clock.deadline(self.timeout);
+            // Exact: requests that follow wait for an endpoint that hangs until the first one has found that out.
+            self.deadline = clock.exact_deadline(self.timeout);
         }
         match clock.is_past(self.deadline) {
             true => Poll::Ready(Err(Kind::ResponseTimeout.into())),

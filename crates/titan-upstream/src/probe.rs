@@ -168,7 +168,7 @@ impl Prober {
                 let (buffers, method) = (&self.io.buffers, head.method);
                 let channel =
                     H1Channel::start(connection, buffers, &mut memory, method, Body::None, write);
-                self.receive(Call::new(channel, pump, timeout), body, memory).await
+                self.receive(Call::new(channel, pump, AS_A_WHOLE), body, memory).await
             }
             PooledConnection::Shared { seat, .. } => {
                 let shared = Rc::clone(&seat.shared);
@@ -184,7 +184,7 @@ impl Prober {
                 // The next probe is to find out whether the endpoint still accepts connections.
                 shared.retire();
                 let channel = channel.ok_or(Kind::Unprocessed)?;
-                self.receive(Call::new(channel, pump, timeout), body, memory).await
+                self.receive(Call::new(channel, pump, AS_A_WHOLE), body, memory).await
             }
         }
     }
@@ -232,6 +232,9 @@ impl Prober {
         Ok(answer)
     }
 }
+
+/// How long a response may take: the time of a probe ends it, from connecting on.
+const AS_A_WHOLE: Duration = Duration::MAX;
 
 /// A path or a field that no request can have; the configuration has none.
 fn unsendable() -> ProbeFailure {
