@@ -63,7 +63,7 @@ const OF_ENDPOINT: [Family; 8] = [
     Family::gauge("titan_endpoint_requests_waiting", "Requests waiting for a connection."),
     Family::gauge(
         "titan_endpoint_healthy",
-        "Whether it gets requests: it is neither unhealthy by its probes, nor ejected, nor drained by an operator.",
+        "Whether it is neither unhealthy by its probes, nor ejected, nor drained by an operator.",
     ),
     Family::counter("titan_endpoint_ejections_total", "Ejections."),
     Family::counter("titan_endpoint_probes_total", "Probes."),

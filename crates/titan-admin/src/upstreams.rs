@@ -328,7 +328,7 @@ impl ShownBreaker {
             state: match status.state {
                 BreakerState::Closed => "closed",
                 BreakerState::Open => "open",
-                BreakerState::HalfOpen => "half_open",
+                BreakerState::HalfOpen => "half-open",
             },
             by_operator: status.is_forced,
             why: figures.cause.map(|cause| cause.to_string()),
@@ -389,7 +389,12 @@ impl Concurrency {
 
 impl ShownReason {
     /// Those that hold, those first that weigh most.
-    fn all(story: &Story, drained_by: Option<DrainedBy>) -> Vec<ShownReason> {
+    fn all(
+        story: &Story,
+        breaker: Option<&BreakerNow>,
+        drained_by: Option<DrainedBy>,
+    ) -> Vec<ShownReason> {
+        let rests = breaker.filter(|it| it.status.state == BreakerState::Open);
         let drained = drained_by.map(|by| ShownReason {
             state: Condition::Draining.as_str(),
             why: match by {
@@ -399,7 +404,22 @@ impl ShownReason {
             since: None,
             until: None,
         });
-        story.reasons.iter().map(ShownReason::of).chain(drained).collect()
+        let of_story = story.reasons.iter().map(ShownReason::of);
+        of_story.chain(rests.map(ShownReason::of_breaker)).chain(drained).collect()
+    }
+
+    /// An open breaker of the endpoint's own.
+    fn of_breaker(BreakerNow { figures, lasted, ends_in, .. }: &BreakerNow) -> ShownReason {
+        let (now, opened) = (SystemTime::now(), "its circuit breaker is open");
+        ShownReason {
+            state: "breaker-open",
+            why: match &figures.cause {
+                Some(cause) => format!("{opened}: {cause}"),
+                None => opened.to_owned(),
+            },
+            since: Some((now - *lasted).into()),
+            until: ends_in.map(|time| (now + time).into()),
+        }
     }
 
     fn of(reason: &Reason) -> ShownReason {
@@ -415,7 +435,7 @@ impl ShownEndpoint {
         let EndpointStatus {
             address, active, open, idle, waiting, condition, story, counts, ..
         } = endpoint;
-        let reasons = ShownReason::all(&story, placement.drained_by);
+        let reasons = ShownReason::all(&story, breaker.as_ref(), placement.drained_by);
         let last = reasons.is_empty().then(|| story.reason().map(ShownReason::of)).flatten();
         let first = reasons.first().cloned().or(last);
         let (why, since) = first.map(|it| (it.why, it.since)).unzip();

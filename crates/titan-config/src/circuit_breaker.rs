@@ -185,7 +185,7 @@ fn check(breaker: CircuitBreaker, node: &Node, to: &mut Reading<'_>) -> Option<C
         let error = error("failures", "nothing counts as a failure");
         let error = error.label("neither `failures` nor `statuses` names any");
         return to.fail(
-            error.help("name some, or set `failure_share` and `consecutive_failures` to `off`"),
+            error.help("name some, or have slow requests alone open it: `slow_share`, with `failure_share` and `consecutive_failures` off"),
         );
     }
     let CircuitBreaker { open_time, max_open_time, .. } = breaker;

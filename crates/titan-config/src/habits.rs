@@ -346,6 +346,11 @@ const KEYS_OF: &[(&str, &[&str], &str)] = &[
         "`balance: { sticky_cookie: {} }` keeps a client on the same endpoint",
     ),
     (
+        "health",
+        &["http", "grpc", "tcp", "tls", "type", "protocol", "path", "uri", "url", "endpoint"],
+        "`probe` says what is asked: `probe: { http: /healthz }`, `probe: { grpc: {} }`, `probe: tcp` or `probe: tls`",
+    ),
+    (
         "cache_rule",
         &["match", "path", "pattern", "glob", "extension", "extensions"],
         "`name: '\\.js$'` matches names by regular expression; `types: text/css` matches the media type",

@@ -92,7 +92,7 @@ section! {
         /// By which part of it each interval is longer or shorter at random, so that the probes of many endpoints and gateways do
         /// not come at once.
         pub jitter: Percent = default("10%", percent(0..=50)),
-        /// How long a probe may take, connecting included.
+        /// How long a probe may take, connecting included: no longer than `interval` and `unhealthy_interval`.
         pub timeout: Duration = default("1s", duration(SHORTEST..=HOUR)),
         /// After so many failed probes in a row an endpoint is unhealthy, and gets no requests.
         pub unhealthy_after: NonZeroU32 = default("3", whole(1..=100)),
@@ -206,12 +206,22 @@ fn count_or_off() -> impl Read<Value = Option<NonZeroU32>> {
 }
 
 fn check_health(health: HealthCheck, node: &Node, to: &mut Reading<'_>) -> Option<HealthCheck> {
-    let shortest = health.interval.min(health.unhealthy_interval);
-    if health.timeout > shortest {
+    let HealthCheck { interval, unhealthy_interval, timeout, .. } = health;
+    let (key, shortest) = match unhealthy_interval < interval {
+        true => ("unhealthy_interval", unhealthy_interval),
+        false => ("interval", interval),
+    };
+    if timeout > shortest {
         let message = "a probe may take longer than the time to the next one";
-        let error = Diagnostic::error(node.key_span("timeout"), message);
-        let label = format!("{:?}, and probes come every {shortest:?}", health.timeout);
-        to.add(error.label(label).help("shorten `timeout`, or lengthen the intervals"));
+        let is_default = |key: &str| if node.entry(key).is_none() { " by default" } else { "" };
+        // What the file says, where it says one of the two.
+        let place = if node.entry("timeout").is_some() { "timeout" } else { key };
+        let error = Diagnostic::error(node.key_span(place), message).label(format!(
+            "`timeout` is {timeout:?}{}, and `{key}` {shortest:?}{}",
+            is_default("timeout"),
+            is_default(key)
+        ));
+        to.add(error.help(format!("shorten `timeout`, or lengthen `{key}`")));
         return None;
     }
     Some(health)

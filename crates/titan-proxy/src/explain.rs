@@ -416,6 +416,7 @@ impl Explainer<'_> {
                 self.page.tell("endpoint", words::endpoint(endpoint));
             }
             self.page.tell("health", health::health(upstream));
+            self.page.tell("ejection", health::ejection(upstream));
             if retries.attempts > 0 {
                 self.page.tell("budget", words::retry_budget(&upstream.retry_budget));
             }

@@ -23,13 +23,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use titan_admin::RevocationStore;
 use titan_admin::history::rfc3339;
 use titan_admin::http::LentSocket;
 use titan_admin::orders::{NotUpgraded, UpgradeOrder, Upgraded};
 use titan_config::Config;
-use titan_proxy::{BreakerNow, Fact, Loader, MemberStatus, Reason, UpstreamStatus};
+use titan_proxy::{BreakerNow, BreakerState, Fact, Loader, MemberStatus, Reason, UpstreamStatus};
 use tokio::sync::oneshot;
 
 /// Starts successors, one at a time.
@@ -228,37 +228,43 @@ fn own_program() -> Option<PathBuf> {
 
 /// The lines about what operators have ordered of endpoints and breakers: a successor does not know.
 pub(crate) fn ending_orders(upstreams: &[UpstreamStatus]) -> Vec<String> {
-    upstreams.iter().flat_map(orders_of).map(told_as_ended).collect()
+    let told =
+        |order| format!("upgrade: {order}, which the new process does not know: order it again");
+    upstreams.iter().flat_map(orders_of).map(told).collect()
 }
 
 fn orders_of(upstream: &UpstreamStatus) -> Vec<String> {
     let UpstreamStatus { name, breaker, endpoints, .. } = upstream;
-    let is_held = |it: &Option<BreakerNow>| it.as_ref().is_some_and(|it| it.status.is_forced);
+    let until = |until: Option<SystemTime>| {
+        until.map_or_else(String::new, |until| format!(" until {}", rfc3339(until)))
+    };
+    let held = |breaker: &Option<BreakerNow>| {
+        let BreakerNow { status, ends_in, .. } =
+            breaker.as_ref().filter(|it| it.status.is_forced)?;
+        let state = if status.state == BreakerState::Open { "open" } else { "closed" };
+        let until = until(ends_in.map(|time| SystemTime::now() + time));
+        Some(format!("is held {state} by an operator{until}"))
+    };
     let mut orders = Vec::new();
-    if is_held(breaker) {
-        orders.push(format!("the breaker of upstream `{name}` is held by an operator"));
+    if let Some(is) = held(breaker) {
+        orders.push(format!("the breaker of upstream `{name}` {is}"));
     }
     for MemberStatus { endpoint, breaker, .. } in endpoints {
         let of_endpoint = format!("upstream `{name}`: {}", endpoint.address);
-        if is_held(breaker) {
-            orders.push(format!("{of_endpoint}: its breaker is held by an operator"));
+        if let Some(is) = held(breaker) {
+            orders.push(format!("{of_endpoint}: its breaker {is}"));
         }
-        for Reason { fact, until, .. } in &endpoint.story.reasons {
+        for Reason { fact, until: ends, .. } in &endpoint.story.reasons {
             let is = match fact {
                 Fact::EjectedByHand => "ejected",
                 // One that the file has drained does so with the new process too.
-                Fact::Draining if until.is_some() => "drained",
+                Fact::Draining if ends.is_some() => "drained",
                 _ => continue,
             };
-            let until = until.map_or_else(String::new, |it| format!(" until {}", rfc3339(it)));
-            orders.push(format!("{of_endpoint} is {is} by an operator{until}"));
+            orders.push(format!("{of_endpoint} is {is} by an operator{}", until(*ends)));
         }
     }
     orders
-}
-
-fn told_as_ended(order: String) -> String {
-    format!("upgrade: {order}, which the new process does not know: order it again")
 }
 
 /// The path of a program that was replaced, without the mark that the kernel appends.

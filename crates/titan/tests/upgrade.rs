@@ -393,16 +393,21 @@ fn orders_that_end_with_a_process_are_told() {
     let text = "listeners: [127.0.0.1:0]\nadmin: { address: 127.0.0.1:0 }\nroutes: [{ upstream: u }]\n\
         upstreams: { u: { endpoints: [127.0.0.1:1, 127.0.0.1:2], circuit_breaker: { per: endpoint } } }\n";
     let mut titan = Titan::start_told("orders", text);
-    for action in ["drain", "eject", "open_breaker"] {
+    for action in ["open_breaker", "drain", "eject"] {
         let body = format!("{{\"action\": \"{action}\", \"endpoint\": \"127.0.0.1:1\"}}");
         let fields = ["Content-Type: application/json"];
         assert_eq!(titan.call("POST", "/upstreams/u", &fields, &body).0, 204, "{action}");
+        let (_, shown) = titan.call("GET", "/upstreams/u", &[], "");
+        assert!(
+            shown.contains("{\"state\":\"breaker-open\",\"why\":\"its circuit breaker is open: "),
+            "{shown}"
+        );
     }
     titan.complaints_up_to_that(|line| line.contains("127.0.0.1:1 is ejected"));
     titan.upgrades();
     let told = titan.complaints_up_to_that(|line| line.contains("is drained by"));
     for what in [
-        ": its breaker is held by an operator",
+        ": its breaker is held open by an operator until 20",
         " is ejected by an operator until 20",
         " is drained by an operator until 20",
     ] {

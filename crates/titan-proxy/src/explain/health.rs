@@ -9,7 +9,6 @@ pub(super) fn health(upstream: &Upstream) -> String {
     let panics = Some(panic_below).filter(|least| !is_none && least.as_hundredths() > 0);
     let facts = [
         Some(health.as_ref().map_or("no probes".to_owned(), probes)),
-        Some(ejection.as_ref().map_or("nothing is ejected".to_owned(), ejections)),
         panics.map(|least| format!("all get requests if fewer than {least} are left")),
         (!slow_start.is_zero()).then(|| format!("what returns takes more over {slow_start:?}")),
     ];
@@ -29,24 +28,35 @@ fn probes(check: &HealthCheck) -> String {
     format!("{probe}{port} every {interval:?} within {timeout:?}")
 }
 
-fn ejections(ejection: &Ejection) -> String {
+/// When the requests of an endpoint have it ejected.
+pub(super) fn ejection(upstream: &Upstream) -> String {
+    let whys = upstream.ejection.as_ref().map_or_else(Vec::new, causes);
+    match whys.is_empty() {
+        true => "off".to_owned(),
+        false => format!("after {}", whys.join(", or ")),
+    }
+}
+
+fn causes(ejection: &Ejection) -> Vec<String> {
     let Ejection {
         consecutive_failures,
         consecutive_errors,
         failure_share,
         statuses,
         slower_than_others,
+        min_requests,
+        window,
         ..
     } = ejection;
     let whys = [
         consecutive_failures.map(|count| format!("{count} failures in a row")),
         consecutive_errors.map(|count| format!("{count} times {statuses} in a row")),
-        failure_share.map(|share| format!("{share} failures or {statuses}")),
+        failure_share.map(|share| {
+            format!(
+                "{share} of {min_requests} requests or more in {window:?} that failed or got {statuses}"
+            )
+        }),
         slower_than_others.map(|times| format!("{times} times the latency of the others")),
     ];
-    let whys: Vec<_> = whys.into_iter().flatten().collect();
-    match whys.is_empty() {
-        true => "nothing is ejected".to_owned(),
-        false => format!("ejected after {}", whys.join(", ")),
-    }
+    whys.into_iter().flatten().collect()
 }

@@ -174,11 +174,13 @@ fn a_request_that_is_sent_on() {
     upstream  stable, 9 of 10 requests, consistent_hash of the header X-User
     endpoint  10.0.0.1:80, weight 3
               10.0.0.2:80
-    health    no probes; ejected after 5 failures in a row, 50% failures or 500, 502-599; all get requests if fewer than 30% are left
+    health    no probes; all get requests if fewer than 30% are left
+    ejection  after 5 failures in a row, or 50% of 20 requests or more in 10s that failed or got 500, 502-599
     budget    retries for 20% of its requests, and 10 a second
     upstream  canary, 1 of 10 requests, round_robin
     endpoint  canary.internal:8000
-    health    no probes; ejected after 5 failures in a row, 50% failures or 500, 502-599; all get requests if fewer than 30% are left
+    health    no probes; all get requests if fewer than 30% are left
+    ejection  after 5 failures in a row, or 50% of 20 requests or more in 10s that failed or got 500, 502-599
     budget    retries for 20% of its requests, and 10 a second
     timeouts  connect 5s, response 5s, response_body 60s, body 30s, write 30s, tunnel 3600s
     limits    body 1KiB, head 16KiB, target 8KiB, 100 fields, retry_body 512B
@@ -248,7 +250,8 @@ fn a_route_with_conditions_that_hold() {
               Host: the host of the endpoint
     upstream  canary, round_robin
     endpoint  canary.internal:8000
-    health    no probes; ejected after 5 failures in a row, 50% failures or 500, 502-599; all get requests if fewer than 30% are left
+    health    no probes; all get requests if fewer than 30% are left
+    ejection  after 5 failures in a row, or 50% of 20 requests or more in 10s that failed or got 500, 502-599
     budget    retries for 20% of its requests, and 10 a second
     timeouts  connect 5s, response 60s, response_body 60s, body 30s, write 30s, tunnel 3600s
     limits    body 64MiB, head 16KiB, target 8KiB, 100 fields

@@ -449,6 +449,9 @@ fn an_operator_drains_ejects_and_restores() {
     assert_eq!(who(&gateway, 10), ["b"]);
     assert!(order("u", a.address(), Wish::Restore));
     becomes(&gateway, &a, Condition::Healthy);
+    hears(&gateway, "is restored by an operator");
+    assert!(order("u", a.address(), Wish::Restore));
+    hears(&gateway, "was neither ejected nor drained");
     assert_eq!(who(&gateway, 10), ["a", "b"]);
     assert!(order("u", b.address(), Wish::Drain(long)));
     becomes(&gateway, &b, Condition::Draining);
@@ -460,6 +463,11 @@ fn an_operator_drains_ejects_and_restores() {
     assert_eq!(who(&gateway, 10), ["a", "b"]);
     assert!(order("u", a.address(), Wish::Eject(short)));
     hears(&gateway, "gets requests again after its ejection");
+    let drained =
+        "upstreams: { u: { endpoints: [{ address: $0, drain: true }, $1], ejection: off } }";
+    gateway.reloads(drained, &[&a, &b]).expect("it loads");
+    assert!(order("u", a.address(), Wish::Restore));
+    hears(&gateway, "is still drained by the configuration");
     let nobody: SocketAddr = "127.0.0.1:1".parse().expect("an address");
     assert!(!order("u", nobody, Wish::Restore) && !order("v", a.address(), Wish::Restore));
 }

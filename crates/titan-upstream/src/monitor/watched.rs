@@ -120,8 +120,12 @@ impl WatchedUpstream {
                 self.say(format_args!("{address} is ejected for {time:.0?}: {EJECTED}"));
             }
             Wish::Restore => {
-                watched.restore();
-                self.say(format_args!("{address} is restored by an operator"));
+                let what = match (watched.restore(), watched.drains) {
+                    (_, true) => "is still drained by the configuration, or by its SRV record",
+                    (true, false) => "is restored by an operator",
+                    (false, false) => "was neither ejected nor drained",
+                };
+                self.say(format_args!("{address} {what}"));
             }
         }
     }
@@ -353,15 +357,15 @@ impl WatchedEndpoint {
         }
     }
 
-    fn restore(&mut self) {
+    /// Takes back what keeps requests from it; whether anything did.
+    fn restore(&mut self) -> bool {
         let (health, why) = (&self.endpoint.health, &"an operator has restored it");
         self.kept.record.release(now());
         (self.kept.drained, self.kept.ejected) = (None, None);
-        for fact in [Fact::Ejected, Fact::EjectedByHand, Fact::Draining] {
-            if health.has(fact) {
-                return_to_work(health, fact, why);
-            }
-        }
+        let mut facts = vec![Fact::Ejected, Fact::EjectedByHand, Fact::Draining];
+        facts.retain(|fact| health.has(*fact));
+        facts.iter().for_each(|fact| return_to_work(health, *fact, why));
+        !facts.is_empty()
     }
 
     /// Ends what operators wanted for a time that is over.
