@@ -27,6 +27,11 @@ const ARROWS: &[Arrows] = &[
         never: &["saphyr-parser"],
     },
     Arrows {
+        from: "titan-observe",
+        to: &["titan-config", "titan-http", "titan-io"],
+        never: &["saphyr-parser"],
+    },
+    Arrows {
         from: "titan-proxy",
         to: &[
             "titan-config",
@@ -34,6 +39,7 @@ const ARROWS: &[Arrows] = &[
             "titan-h2",
             "titan-http",
             "titan-io",
+            "titan-observe",
             "titan-policies",
             "titan-upstream",
         ],
@@ -41,7 +47,14 @@ const ARROWS: &[Arrows] = &[
     },
     Arrows {
         from: "titan-admin",
-        to: &["titan-config", "titan-h1", "titan-http", "titan-io", "titan-proxy"],
+        to: &[
+            "titan-config",
+            "titan-h1",
+            "titan-http",
+            "titan-io",
+            "titan-observe",
+            "titan-proxy",
+        ],
         never: &[],
     },
     Arrows { from: "titan-testkit", to: &["titan-config", "titan-proxy"], never: &[] },
