@@ -134,6 +134,14 @@ pub const MAX_PATH: usize = 2_048;
 pub const MAX_TOKEN: usize = 128;
 /// Bytes of a field value or a value to compare with.
 pub const MAX_VALUE: usize = 4_096;
+/// Destinations of the access log.
+pub const MAX_ACCESS_LOGS: usize = 16;
+/// Header fields of requests that all access logs name together; as many of responses, and as many claims.
+pub const MAX_CAPTURES: usize = 32;
+/// Bytes of the format of an access log.
+pub const MAX_LOG_FORMAT: usize = 4_096;
+/// Old files that an access log keeps.
+pub const MAX_OLD_LOGS: i64 = 10_000;
 /// Rules of an authorisation.
 pub const MAX_RULES: usize = 16;
 /// Bytes of a rule.

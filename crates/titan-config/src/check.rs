@@ -1,5 +1,6 @@
 //! The checks that need several parts of the file, and the construction of the [`Config`].
 
+mod access_logs;
 mod limits;
 mod look_alikes;
 mod mirrors;
@@ -34,6 +35,7 @@ use crate::surroundings::{Alone, Document, Surroundings};
 use crate::token::Name;
 use crate::upstream::{Endpoint, EndpointDraft, Protocol, Upstream, UpstreamFields};
 use crate::visible::Visible;
+use access_logs::check_access_logs;
 use limits::{
     check_costs, check_counted, check_faults, check_params, check_plans_and_exemptions,
     check_retry_bodies,
@@ -113,6 +115,7 @@ fn check(fields: &ConfigFields, root: &Node, to: &mut Reading<'_>) {
     check_client_certificates(fields, root, to);
     check_revocations(fields, to);
     check_admin(fields.admin.as_ref(), to);
+    check_access_logs(fields, to);
 }
 
 /// Whether the attempts of a route have time at all.
@@ -455,6 +458,7 @@ fn finish(
         admin,
         state,
         pressure,
+        access_log,
         zone,
     } = fields;
     let (limits, timeouts, paths) = (limits?, timeouts?, paths?);
@@ -472,6 +476,7 @@ fn finish(
         AdminDraft::Off => None,
         AdminDraft::On(admin) => Some(admin.finish()),
     };
+    let access_log = access_log.into_iter().map(|draft| Some(draft?.log));
     Some(Config {
         workers: workers?,
         listeners,
@@ -494,6 +499,7 @@ fn finish(
         secrets: Secrets::default(),
         state: state?,
         pressure: pressure?,
+        access_log: access_log.collect::<Option<_>>()?,
     })
 }
 

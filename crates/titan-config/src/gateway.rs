@@ -1,8 +1,10 @@
 //! The whole configuration, and the section of the workers.
 
+use crate::access_log::{AccessLog, AccessLogDraft, access_log};
 use crate::admin::{Admin, AdminDraft, admin};
 use crate::bounds::{
-    MAX_INCLUDES, MAX_LISTENERS, MAX_PATH_BYTES, MAX_POLICIES, MAX_ROUTES, MAX_UPSTREAMS,
+    MAX_ACCESS_LOGS, MAX_INCLUDES, MAX_LISTENERS, MAX_PATH_BYTES, MAX_POLICIES, MAX_ROUTES,
+    MAX_UPSTREAMS,
 };
 use crate::error_pages::{ErrorPages, error_pages};
 use crate::forwarding::{Forwarding, forwarding};
@@ -67,6 +69,8 @@ pub struct Config {
     pub state: State,
     /// What is done when limits of the gateway itself come near; `None` for nothing.
     pub pressure: Option<Pressure>,
+    /// Where exchanges are logged, in file order; empty for nowhere.
+    pub access_log: Vec<AccessLog>,
     /// What is allowed but probably not meant; empty for a clean file.
     pub warnings: Report,
     /// What messages call its files.
@@ -108,6 +112,7 @@ impl fmt::Debug for Unmasked<'_> {
             admin,
             state,
             pressure,
+            access_log,
             warnings,
             file_names,
             secrets: _,
@@ -128,6 +133,7 @@ impl fmt::Debug for Unmasked<'_> {
             .field("admin", admin)
             .field("state", state)
             .field("pressure", pressure)
+            .field("access_log", access_log)
             .field("warnings", warnings)
             .field("file_names", file_names)
             .finish()
@@ -199,8 +205,8 @@ section! {
     pub(crate) struct ConfigFields {
         /// More files of the configuration: paths, or patterns such as `conf.d/*.yaml`, whose files are read in the order
         /// of their names. A relative path starts at the directory of the file that says it, here and everywhere in it.
-        /// Included files have the same keys, `include` too. What they say is joined: `listeners`, `routes` and `apply` go
-        /// on in the order of the files, `upstreams`, `policies` and `error_pages` take the names of all of them, and every
+        /// Included files have the same keys, `include` too. What they say is joined: `listeners`, `routes`, `apply` and
+        /// `access_log` go on in the order of the files, `upstreams`, `policies` and `error_pages` take the names of all of them, and every
         /// other key is in one file only. A name without `*`, `?` and `[` must be there; a pattern may match nothing.
         /// `**` is not supported, and `*` does not match names that begin with a dot.
         pub(crate) include: Vec<At<String>> = default("[]", include()),
@@ -248,6 +254,9 @@ section! {
         pub(crate) state: Option<State> = default("{}", lenient(state())),
         /// What the gateway does when its own limits come near: descriptors, memory, and the lag of its workers. `off`: nothing.
         pub(crate) pressure: Option<Option<Pressure>> = default("{}", lenient(pressure())),
+        /// Where exchanges are logged: one destination or several, each with a format and conditions of its own.
+        pub(crate) access_log: Vec<Option<AccessLogDraft>> =
+            default("[]", one_or_list(lenient(access_log()), 0..=MAX_ACCESS_LOGS)),
         /// Where this gateway runs: endpoints of upstreams that are in another `zone` get requests only as far as too few others
         /// can take them. Often a variable, such as `${ZONE}`.
         pub(crate) zone: Option<Name> = optional("none: all zones are alike", name()),

@@ -148,6 +148,8 @@ mod route_fields;
 
 mod admin;
 
+mod access_log;
+
 mod gateway;
 
 mod language;
@@ -178,6 +180,10 @@ mod cases;
 
 mod schema;
 
+pub use access_log::{
+    AccessLog, Captures, Facility, LogAlways, LogField, LogFormat, LogOnly, LogPart, LogTarget,
+    LogTemplate, Rotation, SyslogAddress, SyslogServer,
+};
 pub use address::{EndpointAddress, ListenAddress};
 pub use admin::{Admin, AdminRights, AdminSocket, AdminToken};
 pub use balance::{Balance, HashKey, SameSite, StickyCookie};

@@ -22,9 +22,14 @@ impl fmt::Display for MemberPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|name| match name {
             None => f.write_str("/*"),
-            Some(name) => write!(f, "/{}", name.replace('~', "~0").replace('/', "~1")),
+            Some(name) => write!(f, "/{}", escaped(name)),
         })
     }
+}
+
+/// A name as a part of a pointer.
+pub(crate) fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
 }
 
 const MEMBER_PATTERN: TextShape = TextShape {

@@ -21,6 +21,7 @@ pub use authorise::{
     Granted, KeyHash, PasswordHash, User, api_keys_in, users_in,
 };
 pub use claim::Claim;
+pub(crate) use claim::{claim, parse_claim};
 pub use compress::{CodedRequests, MediaRange, OtherCodings};
 pub(crate) use compress::{codings, media_range};
 pub use cors::{CorsHeaders, CorsOrigin};
@@ -40,7 +41,7 @@ pub use transform::{
     Changes, CookieDomain, CookieRule, PathPiece, PathRule, RequestTransform, ResponseTransform,
     ValuePiece, ValueRule, ValueTemplate,
 };
-pub(crate) use transform::{body_template, check_use};
+pub(crate) use transform::{Part, body_template, check_use, split};
 
 use crate::bounds::MAX_POLICIES;
 use crate::declared::Declared;

@@ -363,6 +363,28 @@ where
     }
 }
 
+/// A mapping without keys: the key that it stands under says it all.
+pub(crate) fn empty() -> impl Read<Value = ()> {
+    EmptyReader
+}
+
+struct EmptyReader;
+
+impl Read for EmptyReader {
+    type Value = ();
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<()> {
+        match &node.kind {
+            Kind::Map(entries) if entries.is_empty() => Some(()),
+            _ => to.mismatch(node, self),
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Empty
+    }
+}
+
 /// A whole number within a range.
 pub(crate) fn whole<T: FromInteger>(range: RangeInclusive<i64>) -> impl Read<Value = T> {
     WholeReader { range, number: std::marker::PhantomData }

@@ -1,5 +1,6 @@
 //! The reference of the file as Markdown, generated from the sections.
 
+use crate::access_log::LogField;
 use crate::bounds::{
     MAX_DEPTH, MAX_FILE, MAX_FILES_TOTAL, MAX_INCLUDED, MAX_NODES, MAX_ROUTES_PER_PATH,
 };
@@ -98,6 +99,15 @@ fn write_section(out: &mut String, title: &str, section: &SectionInfo) -> std::f
             Presence::Optional(otherwise) => format!("; default: {otherwise}"),
         };
         writeln!(out, "\n### `{key}`\n\n*{}{presence}*\n\n{}", kind(shape), lines(doc))?;
+    }
+    if *name == "access_log" { write_log_fields(out) } else { Ok(()) }
+}
+
+/// The fields that formats of access logs can name.
+fn write_log_fields(out: &mut String) -> std::fmt::Result {
+    writeln!(out, "\nThe fields, in JSON and in braces in a text:\n\n| field | |\n|---|---|")?;
+    for field in LogField::ALL {
+        writeln!(out, "| `{}` | {} |", field.name(), field.doc())?;
     }
     Ok(())
 }

@@ -97,6 +97,9 @@ fn shape_members(shape: &Shape) -> Vec<(String, Json)> {
             ("additionalProperties", of_shape(value)),
             ("maxProperties", Json::size(*max)),
         ]),
+        Shape::Empty => {
+            Json::object([("type", Json::text("object")), ("maxProperties", Json::Number(0))])
+        }
         Shape::Section(section) => {
             Json::object([("$ref", Json::Text(format!("#/$defs/{}", section.name)))])
         }

@@ -47,6 +47,8 @@ pub(crate) enum Shape {
         is_of_message: bool,
     },
     Section(SectionInfo),
+    /// A mapping without keys.
+    Empty,
     /// A section, or the value of its field `key` alone.
     Short {
         key: &'static str,
@@ -145,6 +147,7 @@ impl Shape {
                 format!("a mapping from {} to {}", key.what, value.describe())
             }
             Shape::Section(SectionInfo { what, .. }) => (*what).to_owned(),
+            Shape::Empty => "`{}`".to_owned(),
             Shape::Either(shapes) => match one_or_list(shapes) {
                 Some((item, _)) => format!("{}, or a list of these", item.describe()),
                 None => alternatives(shapes.iter().flat_map(Shape::alternatives).collect()),
@@ -184,7 +187,7 @@ impl Shape {
     /// Whether a mapping is among what may stand there.
     pub(crate) fn takes_mapping(&self) -> bool {
         match self {
-            Shape::Section(_) | Shape::Short { .. } | Shape::Map { .. } => true,
+            Shape::Section(_) | Shape::Short { .. } | Shape::Map { .. } | Shape::Empty => true,
             Shape::List { item, .. } => item.takes_mapping(),
             Shape::Either(shapes) => shapes.iter().any(Shape::takes_mapping),
             _ => false,
@@ -215,7 +218,7 @@ impl Shape {
     /// What a text may be that stands there.
     fn texts(&self) -> Vec<&Shape> {
         match self {
-            Shape::Section(_) | Shape::Map { .. } => Vec::new(),
+            Shape::Section(_) | Shape::Map { .. } | Shape::Empty => Vec::new(),
             Shape::Short { .. } => self.short().texts(),
             Shape::List { item, .. } => item.texts(),
             Shape::Either(shapes) => shapes.iter().flat_map(Shape::texts).collect(),

@@ -89,6 +89,7 @@ fn every_key_that_a_message_names_exists() {
         "example",
         "internal",
         "html",
+        "log",
         "yaml",
     ];
     let is_other = |part: &String| others.contains(&part.as_str());

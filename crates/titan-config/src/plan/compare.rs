@@ -265,6 +265,7 @@ pub(super) fn identity(section: &Section) -> Option<String> {
         "listener" | "endpoint" => "address",
         "route" => "name",
         "certificate" => "cert",
+        "access_log" => return log_target(section),
         "jwt_provider" => "issuer",
         _ => return None,
     };
@@ -272,6 +273,20 @@ pub(super) fn identity(section: &Section) -> Option<String> {
         None | Some(Value::Absent(_)) => None,
         Some(value) => Some(value.label()),
     }
+}
+
+/// Where an access log goes.
+fn log_target(section: &Section) -> Option<String> {
+    let key_of = |key| match key {
+        "file" => Some("path"),
+        "syslog" => Some("address"),
+        _ => None,
+    };
+    let given = section.fields.iter().find(|field| {
+        matches!(field.key, "stdout" | "file" | "syslog") && !field.value.is_absent()
+    })?;
+    let inner = given.value.as_section().and_then(|inner| inner.value(key_of(given.key)?));
+    Some(inner.map_or_else(|| given.key.to_owned(), Value::label))
 }
 
 fn join(path: &str, key: &str) -> String {

@@ -130,6 +130,7 @@ const ORDERED: &[(&str, &str)] = &[
 /// - **where a service is**: endpoints, balance, retries and how long the gateway waits for upstreams. How requests get there
 ///   is compared;
 /// - **what the gateway says**: bodies, pages, redirects, realms, and fields of responses that protect nothing;
+/// - **where access logs go**, and how their files are begun anew: which exchanges are logged, and with what, is compared;
 /// - **figures that bound nothing a client can use up**, such as pools of connections to upstreams and caches.
 #[rustfmt::skip]
 const MARKS: &[(&str, &[(&str, Mark)])] = &[
@@ -137,6 +138,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("include", Mark::Joined), ("workers", Mark::Inside), ("listeners", Mark::Inside), ("routes", Mark::Inside),
         ("upstreams", Mark::Inside), ("policies", Mark::Inside), ("apply", Mark::Chain),
         ("jwt_revocations", Mark::Need), ("state", Mark::Neutral), ("pressure", Mark::Need), ("zone", Mark::Neutral),
+        ("access_log", Mark::Need),
         ("limits", Mark::Inside),
         ("error_pages", Mark::Neutral),
         ("paths", Mark::Inside), ("timeouts", Mark::Inside), ("forwarding", Mark::Inside), ("resolver", Mark::Inside),
@@ -450,6 +452,26 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ]),
     ("state", &[
         ("directory", Mark::Neutral), ("history", Mark::Neutral),
+    ]),
+    ("access_log", &[
+        ("stdout", Mark::Neutral), ("file", Mark::Inside), ("syslog", Mark::Inside), ("format", Mark::Other),
+        ("request_headers", Mark::Grant), ("response_headers", Mark::Grant), ("claims", Mark::Grant),
+        ("only", Mark::Inside), ("share", Mark::Smaller), ("always", Mark::Inside),
+    ]),
+    ("log_file", &[
+        ("path", Mark::Neutral), ("rotate", Mark::Inside),
+    ]),
+    ("log_rotation", &[
+        ("size", Mark::Neutral), ("age", Mark::Neutral), ("keep", Mark::Smaller),
+    ]),
+    ("syslog", &[
+        ("address", Mark::Neutral), ("facility", Mark::Neutral), ("tag", Mark::Neutral),
+    ]),
+    ("log_only", &[
+        ("routes", Mark::AllOf), ("statuses", Mark::AllOf), ("slower_than", Mark::Other),
+    ]),
+    ("log_always", &[
+        ("failures", Mark::Scale(ON)), ("statuses", Mark::Need), ("slower_than", Mark::Larger),
     ]),
     ("limits", &[
         ("head", Mark::Larger), ("target", Mark::Larger), ("fields", Mark::Larger), ("body", Mark::Larger),

@@ -1,11 +1,12 @@
 //! Claims of tokens, and where they are found.
 
 use crate::bounds::MAX_CLAIM;
-use crate::pointer::parse_pointer;
+use crate::pointer::{escaped, parse_pointer};
 use crate::problem::Problem;
 use crate::read::Read;
 use crate::readers::text;
 use crate::shape::TextShape;
+use std::fmt;
 
 /// The place of a claim: the names that lead to it, from the outermost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,16 @@ impl Claim {
     }
 }
 
+/// Written as in a file.
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_slice() {
+            [name] if !name.starts_with('/') => f.write_str(name),
+            names => names.iter().try_for_each(|name| write!(f, "/{}", escaped(name))),
+        }
+    }
+}
+
 pub(super) const CLAIM: TextShape = TextShape {
     what: "a claim",
     examples: "`sub`, or a JSON pointer such as `/realm_access/roles`",
@@ -31,12 +42,12 @@ pub(super) const CLAIM: TextShape = TextShape {
 };
 
 /// The place of a claim.
-pub(super) fn claim() -> impl Read<Value = Claim> {
+pub(crate) fn claim() -> impl Read<Value = Claim> {
     text(CLAIM, parse_claim)
 }
 
 /// A name, or a JSON pointer.
-pub(super) fn parse_claim(text: &str) -> Result<Claim, Problem> {
+pub(crate) fn parse_claim(text: &str) -> Result<Claim, Problem> {
     if text.is_empty() {
         return Err(Problem::new("it is empty"));
     }

@@ -8,7 +8,7 @@ mod value;
 pub use changes::Changes;
 pub use cookies::{CookieDomain, CookieRule};
 pub use path_rule::{PathPiece, PathRule, ValueRule};
-pub(crate) use value::body_template;
+pub(crate) use value::{Part, body_template, split};
 pub use value::{ValuePiece, ValueTemplate};
 
 use super::rule::{Rule, RulePart, response_rule, rule};

@@ -64,6 +64,7 @@ fn fill(node: &Node, shape: &Shape) -> Value {
             false => fill_section(&under(key, node), section),
         }),
         Shape::List { item, .. } => fill_list(node, item),
+        Shape::Empty => Value::Map(Vec::new()),
         Shape::Map { key, value, .. } => {
             let has_case = key.pattern != HEADER_NAME.pattern;
             let entries = node.entries().iter().map(|entry| fill_entry(entry, value, has_case));
@@ -144,6 +145,11 @@ fn choose_text(text: &str, node: &Node, shapes: &[Shape], section: Option<&Secti
         Some(section) if section.name == "claim_rule" => {
             return Value::Section(fill_section(&under("equals", node), section));
         }
+        // `stdout` is `stdout: {}`.
+        Some(section) if is_word && has_empty(section, text) => {
+            let empty = Node { span: node.span, kind: Kind::Map(Vec::new()) };
+            return Value::Section(fill_section(&under(text, &empty), section));
+        }
         _ => {}
     }
     if is_word {
@@ -157,11 +163,16 @@ fn choose_text(text: &str, node: &Node, shapes: &[Shape], section: Option<&Secti
     // Whatever is a text too comes last.
     plain.sort_by_key(|shape| !matches!(shape, Shape::Boolean | Shape::Whole { .. }));
     let found = plain.iter().find_map(|shape| match shape {
-        Shape::Section(_) | Shape::Map { .. } | Shape::List { .. } => None,
+        Shape::Section(_) | Shape::Map { .. } | Shape::Empty | Shape::List { .. } => None,
         Shape::Either(_) | Shape::Short { .. } => Some(fill(node, shape)),
         shape => fill_text(text, node, shape),
     });
     found.unwrap_or_else(|| Value::Text(text.to_owned()))
+}
+
+/// Whether the section has a field of that name that has nothing in it.
+fn has_empty(section: &SectionInfo, key: &str) -> bool {
+    section.fields.iter().any(|field| field.key == key && matches!(field.shape, Shape::Empty))
 }
 
 fn takes_list(shape: &Shape) -> bool {
@@ -175,7 +186,7 @@ fn takes_list(shape: &Shape) -> bool {
 
 fn takes_map(shape: &Shape) -> bool {
     match shape {
-        Shape::Section(_) | Shape::Short { .. } | Shape::Map { .. } => true,
+        Shape::Section(_) | Shape::Short { .. } | Shape::Map { .. } | Shape::Empty => true,
         Shape::Either(shapes) => shapes.iter().any(takes_map),
         _ => false,
     }
@@ -218,6 +229,7 @@ fn fill_text(text: &str, node: &Node, shape: &Shape) -> Option<Value> {
         | Shape::Short { .. }
         | Shape::List { .. }
         | Shape::Map { .. }
+        | Shape::Empty
         | Shape::Either(_) => None,
     }
 }

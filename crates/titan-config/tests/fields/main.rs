@@ -1,5 +1,6 @@
 //! Each field of the file changes the checked form, and is what it says.
 
+mod access_log;
 mod admin;
 #[path = "../around/mod.rs"]
 mod around;
@@ -432,6 +433,7 @@ fn checked(text: &str) -> String {
 fn rows() -> impl Iterator<Item = &'static Row> {
     let all = [
         ROWS,
+        access_log::ROWS,
         files::ROWS,
         tls::ROWS,
         trust::ROWS,

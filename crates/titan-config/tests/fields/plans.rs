@@ -76,6 +76,7 @@ const PAIRS: &[Row] = &[
         "upstreams: { a: { endpoints: a:1, circuit_breaker: { fallback: { upstream: b } } }, b: b:1, c: c:1 }",
         "upstreams: { a: { endpoints: a:1, circuit_breaker: { fallback: { upstream: c } } }, b: b:1, c: c:1 }",
     ),
+    ("access_log", "stdout", "access_log: stdout", "access_log: { file: a.log }"),
     (
         "health",
         "probe",

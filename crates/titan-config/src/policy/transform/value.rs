@@ -156,7 +156,7 @@ fn piece(part: Part<'_>) -> Result<ValuePiece, Problem> {
 }
 
 /// A part of a text with variables.
-pub(super) enum Part<'t> {
+pub(crate) enum Part<'t> {
     /// Without the doubling of braces.
     Text(String),
     /// Its name, and where it stands with its braces.
@@ -164,7 +164,7 @@ pub(super) enum Part<'t> {
 }
 
 /// Texts and variables in order; `{{` and `}}` are braces.
-pub(super) fn split(text: &str) -> Result<Vec<Part<'_>>, Problem> {
+pub(crate) fn split(text: &str) -> Result<Vec<Part<'_>>, Problem> {
     let mut parts = Vec::new();
     let mut plain = String::new();
     let mut at = 0;
