@@ -5,7 +5,7 @@
 
 mod session;
 
-pub use session::Session;
+pub use session::{Agreed, Session};
 
 use crate::buffer::{Buffer, Buffers};
 use rustix::fs::sendfile;
@@ -101,6 +101,11 @@ impl Stream {
     /// The protocol that was agreed on in the TLS handshake, if that was said.
     pub fn alpn(&self) -> Option<Vec<u8>> {
         self.tls.as_ref().and_then(|session| session.alpn())
+    }
+
+    /// What was agreed on with a client in the TLS handshake.
+    pub fn agreed(&self) -> Option<Agreed> {
+        self.tls.as_ref().map(|session| session.agreed())
     }
 
     /// From now on what goes through this stream is sealed.

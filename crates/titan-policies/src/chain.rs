@@ -164,6 +164,11 @@ impl Chains {
         (!any_under(&departs)).then(response)
     }
 
+    /// The name of the policy at that place.
+    pub fn name_of(&self, place: usize) -> &str {
+        self.policies[place].name()
+    }
+
     /// What the requests of a route meet.
     pub fn of(&self, route: Option<usize>) -> &Chain {
         route.map_or(&self.none, |route| &self.by_route[route])

@@ -16,6 +16,8 @@ pub struct Findings {
     pub api_key: Option<ApiKey>,
     /// What its token lacks, where the client may know.
     pub missing: Vec<String>,
+    /// The place of the policy that has responded, or refused the request.
+    pub decided_by: Option<usize>,
     /// Why it is refused, in the words of the configuration; without it the client gets the text of the error's kind.
     pub detail: Option<Arc<str>>,
 }

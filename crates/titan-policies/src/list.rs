@@ -237,6 +237,13 @@ macro_rules! list {
                 }
             }
 
+            /// What it is called.
+            pub(crate) fn name(&self) -> &str {
+                match self {
+                    $(Ready::$Kind(placed) => placed.counted.name(),)+
+                }
+            }
+
             /// What it counts.
             pub(crate) fn counters(&self) -> Counters {
                 match self {
@@ -284,12 +291,18 @@ macro_rules! list {
             ) -> Result<Step, Error> {
                 $(if let Some(placed) = &self.$field {
                     let own = placed.own(&mut states.$field, &kept.$field, context.worker);
-                    let step = placed.policy.on_request(context, own).await?;
-                    if let Step::Respond(_) = step {
-                        return Ok(step);
+                    let met = placed.policy.on_request(context, own).await;
+                    if !matches!(met, Ok(Step::Go)) {
+                        context.findings.decided_by = Some(placed.place);
+                        return met;
                     }
                 })+
                 Ok(Step::Go)
+            }
+
+            /// Whether requests meet none.
+            pub fn is_empty(&self) -> bool {
+                true $(&& self.$field.is_none())+
             }
 
             /// How many bytes of a body its policies can look at, where one of them has to see all of it.

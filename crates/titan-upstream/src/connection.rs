@@ -5,7 +5,7 @@ use crate::slots::Slot;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use titan_io::error::{Error, Kind, is_shortage};
 use titan_io::stream::Stream;
 use titan_io::tls;
@@ -17,6 +17,8 @@ pub struct Connection {
     pub stream: Stream,
     /// Where it leads to.
     pub endpoint: Arc<Endpoint>,
+    /// How long it took to open.
+    pub opening: Opening,
     /// Whether it has served an exchange before.
     pub is_reused: bool,
     /// Whether the request had to wait for it.
@@ -26,6 +28,43 @@ pub struct Connection {
     /// How often in a row it has gone from one request to one that waited on the same worker.
     pub(crate) handed_over: u8,
     pub(crate) slot: Slot,
+}
+
+/// How long it took to open a connection. Small, because every request under way has room for one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Opening {
+    connect_micros: u32,
+    /// 0 without TLS.
+    tls_micros: u32,
+}
+
+impl Opening {
+    fn note_connected(&mut self, took: Duration) {
+        self.connect_micros = micros(took);
+    }
+
+    fn note_secured(&mut self, took: Duration) {
+        self.tls_micros = micros(took.saturating_sub(self.connect())).max(1);
+    }
+
+    /// Until the endpoint had accepted it.
+    pub fn connect(self) -> Duration {
+        Duration::from_micros(self.connect_micros.into())
+    }
+
+    /// From then until keys were agreed on, with TLS.
+    pub fn tls(self) -> Option<Duration> {
+        (self.tls_micros > 0).then(|| Duration::from_micros(self.tls_micros.into()))
+    }
+
+    /// All of it.
+    pub fn whole(self) -> Duration {
+        self.connect() + self.tls().unwrap_or_default()
+    }
+}
+
+fn micros(took: Duration) -> u32 {
+    u32::try_from(took.as_micros()).unwrap_or(u32::MAX)
 }
 
 impl Connection {
@@ -51,14 +90,15 @@ pub(crate) async fn open(
     h1_only: bool,
 ) -> Result<Connection, Error> {
     let attempt = tokio::time::timeout(timeout, connect(endpoint, h1_only));
-    let stream = match attempt.await {
-        Ok(Ok(stream)) => stream,
+    let (stream, opening) = match attempt.await {
+        Ok(Ok(opened)) => opened,
         Ok(Err(kind)) => return Err(kind.into()),
         Err(_) => return Err(Kind::ConnectTimeout.into()),
     };
     Ok(Connection {
         stream,
         endpoint: Arc::clone(endpoint),
+        opening,
         is_reused: false,
         was_waited_for: false,
         is_idle: false,
@@ -68,7 +108,7 @@ pub(crate) async fn open(
 }
 
 /// Connects, and agrees on keys where the endpoint speaks TLS; the caller bounds the time.
-pub(crate) async fn connect(endpoint: &Endpoint, h1_only: bool) -> Result<Stream, Kind> {
+pub(crate) async fn connect(endpoint: &Endpoint, h1_only: bool) -> Result<(Stream, Opening), Kind> {
     let failed = |kind| {
         move |error: io::Error| {
             let kind = if is_shortage(&error) { Kind::NoSocket } else { kind };
@@ -76,11 +116,15 @@ pub(crate) async fn connect(endpoint: &Endpoint, h1_only: bool) -> Result<Stream
             kind
         }
     };
+    let began = Instant::now();
     let mut stream = reach(&endpoint.address).await.map_err(failed(Kind::Connect))?;
+    let mut opening = Opening::default();
+    opening.note_connected(began.elapsed());
     if let Some(tls) = &endpoint.tls {
         Box::pin(tls::connect(&mut stream, tls, h1_only)).await.map_err(failed(Kind::Tls))?;
+        opening.note_secured(began.elapsed());
     }
-    Ok(stream)
+    Ok((stream, opening))
 }
 
 pub(crate) async fn reach(address: &Address) -> io::Result<Stream> {

@@ -34,6 +34,8 @@ pub struct Endpoint {
     pub id: u64,
     /// Where it listens.
     pub address: Address,
+    /// The same as text.
+    pub text: Box<str>,
     /// What connections are secured with; `None` without TLS.
     pub tls: Option<EndpointTls>,
     /// What it speaks.
@@ -126,6 +128,7 @@ impl Endpoint {
         Endpoint {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             address: address.clone(),
+            text: address.to_string().into(),
             tls,
             protocol: upstream.protocol,
             has_agreed_on_h1: AtomicBool::new(false),

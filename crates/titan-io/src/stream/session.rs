@@ -7,7 +7,7 @@ use super::{Peek, ReadHalf};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use rustls::pki_types::CertificateDer;
-use rustls::{Connection, HandshakeKind};
+use rustls::{Connection, HandshakeKind, ProtocolVersion};
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::BorrowedFd;
@@ -29,6 +29,15 @@ pub struct Session {
     received: Cell<u64>,
     /// How many of them came since one could be read.
     barren: Cell<usize>,
+}
+
+/// What a client and this side have agreed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agreed {
+    /// Whether TLS 1.3 is spoken; otherwise it is TLS 1.2.
+    pub is_tls13: bool,
+    /// The name that the client has asked for.
+    pub server_name: Option<Box<str>>,
 }
 
 /// What may come without a byte that can be read: more than a whole record. Otherwise a peer
@@ -72,6 +81,16 @@ impl Session {
     /// The certificates that the peer has presented, in this handshake or in that of the session resumed.
     pub fn shown(&self) -> Option<Vec<CertificateDer<'static>>> {
         self.tls.borrow().peer_certificates().map(<[_]>::to_vec)
+    }
+
+    /// What was agreed on with a client.
+    pub fn agreed(&self) -> Agreed {
+        let tls = self.tls.borrow();
+        let server_name = match &*tls {
+            Connection::Server(server) => server.server_name().map(Box::from),
+            Connection::Client(_) => None,
+        };
+        Agreed { is_tls13: tls.protocol_version() == Some(ProtocolVersion::TLSv1_3), server_name }
     }
 
     /// Whether an earlier session goes on.
