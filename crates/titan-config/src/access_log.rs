@@ -156,7 +156,7 @@ impl AccessLogFields {
 
 impl Captures {
     /// Adds those of another log.
-    pub(crate) fn add(&mut self, other: &Captures) {
+    pub fn add(&mut self, other: &Captures) {
         let Captures { request_headers, response_headers, claims } = other;
         request_headers.iter().for_each(|name| add(name, &mut self.request_headers));
         response_headers.iter().for_each(|name| add(name, &mut self.response_headers));

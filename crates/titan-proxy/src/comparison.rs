@@ -4,7 +4,6 @@
 //! process compares them, one pair after the other: what that costs is not taken from requests. Its queue is bounded; a pair for
 //! which there is no room is counted and dropped.
 
-mod secret;
 mod verdict;
 
 use crate::copied::{CopiedBody, CopyMemory, Excess};

@@ -3,7 +3,6 @@
 //! What a response says may be secret. Of values that the configuration does not have shown only the type and the length are, of
 //! those whose name tells that they are secret too, and of lists and objects always.
 
-use super::secret::is_secret;
 use super::{
     CallStatus, Captured, CapturedBody, CapturedHead, MOST_PLACES, NotCompared, shortened,
 };
@@ -11,6 +10,7 @@ use crate::json::{self, Document, Kind, Step, Value};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use titan_config::{ByteSize, Comparison, HeaderName, MemberPattern};
+use titan_observe::secret::is_secret;
 use titan_policies::compress::{ContentCoding, decode_whole};
 
 /// What comes of comparing two responses.

@@ -1,10 +1,59 @@
 //! Names that tell that a value is secret. Pure; no I/O.
 
+use std::collections::HashMap;
 use titan_config::is_credential;
+use titan_http::query;
+
+/// What was found out about names lately: the same ones come again and again, and clients may send any.
+#[derive(Debug, Default)]
+pub struct SecretNames(HashMap<Box<[u8]>, bool>);
+
+/// How many names are remembered.
+const REMEMBERED: usize = 1024;
+/// How deep escapes are looked into.
+const MAX_DEPTH: usize = 3;
+/// Longer names are not looked at: they are taken for secrets.
+const MAX_NAME: usize = 256;
+
+impl SecretNames {
+    /// Whether what has that name is secret. The name may be escaped as in a URL.
+    pub fn is_secret(&mut self, name: &[u8]) -> bool {
+        if name.len() > MAX_NAME {
+            return true;
+        }
+        if let Some(known) = self.0.get(name) {
+            return *known;
+        }
+        if self.0.len() >= REMEMBERED {
+            self.0.clear();
+        }
+        let is_secret = is_secret(&String::from_utf8_lossy(&query::decode(name)));
+        self.0.insert(name.into(), is_secret);
+        is_secret
+    }
+
+    /// Whether a value of a query has a secret in it: it may be a URL with a query of its own, or a list of pairs.
+    pub fn holds_secret(&mut self, value: &[u8]) -> bool {
+        self.holds_secret_within(value, MAX_DEPTH)
+    }
+
+    fn holds_secret_within(&mut self, value: &[u8], depth: usize) -> bool {
+        let value = query::decode(value);
+        value.split(|byte| b"?&;#/,".contains(byte)).any(|pair| {
+            let end = pair.iter().position(|byte| *byte == b'=');
+            let has_name = end.is_some_and(|end| self.is_secret(&pair[..end]));
+            let inner = end.map_or(pair, |end| &pair[end + 1..]);
+            // What is escaped deeper than that is meant to hide something.
+            has_name
+                || inner.contains(&b'%')
+                    && (depth == 0 || self.holds_secret_within(inner, depth - 1))
+        })
+    }
+}
 
 /// Whether a member of a document or a field of a message carries what proves who somebody is, or what only they know, by its name.
 /// What is no secret after all is hidden for nothing; a secret that is shown cannot be hidden again.
-pub(super) fn is_secret(name: &str) -> bool {
+pub fn is_secret(name: &str) -> bool {
     /// Enough as a word among others.
     const WORDS: [&str; 14] = [
         "auth", "csrf", "cvc", "cvv", "jwt", "key", "mfa", "otp", "pin", "pwd", "sid", "sig",

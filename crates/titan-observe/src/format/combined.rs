@@ -1,0 +1,41 @@
+//! A record in the combined log format, which the log tools of web servers read.
+
+use super::{Formatter, text};
+use crate::record::{Facts, Recorded, Text};
+use titan_http::{Status, Version};
+
+/// Appends it: client, two fields that are never known, time, request, status, bytes of the response, referer, user agent.
+pub(super) fn write(formatter: &mut Formatter, record: &Recorded<'_>, out: &mut Vec<u8>) {
+    let Facts { client, started, version, status, response_bytes, .. } = record.facts;
+    match client {
+        Some(client) => text::address(client, out),
+        None => out.push(b'-'),
+    }
+    out.extend_from_slice(b" - - [");
+    formatter.stamps.common(started, out);
+    out.extend_from_slice(b"] \"");
+    text::escaped(record.text(Text::Method), out);
+    out.push(b' ');
+    text::escaped(record.path(), out);
+    formatter.scratch.clear();
+    if record.write_query(&mut formatter.secrets, &mut formatter.scratch) {
+        out.push(b'?');
+        if !formatter.scratch.is_empty() {
+            text::escaped(&formatter.scratch, out);
+        }
+    }
+    out.extend_from_slice(b" HTTP/");
+    // Tools look for two numbers.
+    let version = if version == Version::Http2 { "2.0" } else { version.as_str() };
+    out.extend_from_slice(version.as_bytes());
+    out.extend_from_slice(b"\" ");
+    // As nginx has it for a client that left before it had a response.
+    text::number(status.map_or(499, Status::code).into(), out);
+    out.push(b' ');
+    text::number(response_bytes, out);
+    out.extend_from_slice(b" \"");
+    text::escaped(record.text(Text::Referer), out);
+    out.extend_from_slice(b"\" \"");
+    text::escaped(record.text(Text::UserAgent), out);
+    out.push(b'"');
+}

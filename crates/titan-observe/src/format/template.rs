@@ -1,0 +1,129 @@
+//! A record as a text with fields. What there was not is `-`.
+
+use super::{Formatter, text};
+use crate::record::{CaptureKind, Facts, Phases, Recorded, Text};
+use std::time::Duration;
+use titan_config::{LogField, LogPart, LogTemplate};
+use titan_http::Status;
+use titan_io::error::Side;
+
+/// Appends it.
+pub(super) fn write(
+    formatter: &mut Formatter,
+    template: &LogTemplate,
+    record: &Recorded<'_>,
+    out: &mut Vec<u8>,
+) {
+    for part in &template.parts {
+        match part {
+            LogPart::Text(text) => out.extend_from_slice(text.as_bytes()),
+            LogPart::Field(name) => field(formatter, *name, record, out),
+            LogPart::RequestHeader(name) => {
+                captured(formatter, CaptureKind::RequestHeader, name.as_str(), record, out);
+            }
+            LogPart::ResponseHeader(name) => {
+                captured(formatter, CaptureKind::ResponseHeader, name.as_str(), record, out);
+            }
+            LogPart::Claim(claim) => {
+                captured(formatter, CaptureKind::Claim, &claim.to_string(), record, out);
+            }
+        }
+    }
+}
+
+fn field(formatter: &mut Formatter, name: LogField, record: &Recorded<'_>, out: &mut Vec<u8>) {
+    let facts = &record.facts;
+    let Facts { started, took, .. } = *facts;
+    let Phases { head, policies, queue, connect, tls, upstream_head } = facts.phases;
+    match name {
+        LogField::Time => formatter.stamps.rfc3339(started, out),
+        LogField::Event => word(facts.event.name(), out),
+        LogField::Listener => text::escaped(record.text(Text::Listener), out),
+        LogField::Protocol => {
+            word("HTTP/", out);
+            word(facts.version.as_str(), out);
+        }
+        LogField::TlsVersion => word(facts.tls.map_or("-", |tls| tls.name()), out),
+        LogField::Sni => text::escaped(record.text(Text::Sni), out),
+        LogField::Client => or_none(facts.client, out, text::address),
+        LogField::Peer => or_none(facts.peer, out, text::address),
+        LogField::Method => text::escaped(record.text(Text::Method), out),
+        LogField::Scheme => word(facts.scheme.as_str(), out),
+        LogField::Host => text::escaped(record.text(Text::Host), out),
+        LogField::Path => text::escaped(record.path(), out),
+        LogField::Query => query(formatter, record, out),
+        LogField::Route => text::escaped(record.text(Text::Route), out),
+        LogField::Upstream => text::escaped(record.text(Text::Upstream), out),
+        LogField::Endpoint => text::escaped(record.text(Text::Endpoint), out),
+        LogField::Attempts => text::number(facts.attempts.into(), out),
+        LogField::Status => status(facts.status, out),
+        LogField::UpstreamStatus => status(facts.upstream_status, out),
+        LogField::Error => text::escaped(record.text(Text::Error), out),
+        LogField::CausedBy => word(facts.caused_by.map_or("-", side_name), out),
+        LogField::RefusedBy => text::escaped(record.text(Text::RefusedBy), out),
+        LogField::RequestBytes => text::number(facts.request_bytes, out),
+        LogField::ResponseBytes => text::number(facts.response_bytes, out),
+        LogField::HeadMs => milliseconds(head, out),
+        LogField::PoliciesMs => milliseconds(policies, out),
+        LogField::QueueMs => milliseconds(queue, out),
+        LogField::ConnectMs => milliseconds(connect, out),
+        LogField::TlsMs => milliseconds(tls, out),
+        LogField::UpstreamHeadMs => milliseconds(upstream_head, out),
+        LogField::DurationMs => text::milliseconds(took, out),
+        LogField::RequestId => text::escaped(record.text(Text::RequestId), out),
+        LogField::TraceId => text::escaped(record.text(Text::TraceId), out),
+        LogField::UserAgent => text::escaped(record.text(Text::UserAgent), out),
+        LogField::Referer => text::escaped(record.text(Text::Referer), out),
+        LogField::Complete => word(if facts.is_complete { "true" } else { "false" }, out),
+    }
+}
+
+/// A side as logs call it.
+pub(super) fn side_name(side: Side) -> &'static str {
+    match side {
+        Side::Downstream => "client",
+        Side::Upstream => "upstream",
+        Side::Gateway => "gateway",
+    }
+}
+
+fn word(word: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(word.as_bytes());
+}
+
+fn or_none<T>(value: Option<T>, out: &mut Vec<u8>, write: fn(T, &mut Vec<u8>)) {
+    match value {
+        Some(value) => write(value, out),
+        None => out.push(b'-'),
+    }
+}
+
+fn status(status: Option<Status>, out: &mut Vec<u8>) {
+    or_none(status.map(|status| status.code().into()), out, text::number);
+}
+
+fn milliseconds(duration: Option<Duration>, out: &mut Vec<u8>) {
+    or_none(duration, out, text::milliseconds);
+}
+
+fn query(formatter: &mut Formatter, record: &Recorded<'_>, out: &mut Vec<u8>) {
+    formatter.scratch.clear();
+    formatter.scratch.push(b'?');
+    match record.write_query(&mut formatter.secrets, &mut formatter.scratch) {
+        true => text::escaped(&formatter.scratch, out),
+        false => out.push(b'-'),
+    }
+}
+
+fn captured(
+    formatter: &mut Formatter,
+    kind: CaptureKind,
+    name: &str,
+    record: &Recorded<'_>,
+    out: &mut Vec<u8>,
+) {
+    let is_it = |found: &[u8]| found.eq_ignore_ascii_case(name.as_bytes());
+    let found =
+        record.captured(&mut formatter.secrets).find(|it| it.kind == kind && is_it(it.name));
+    text::escaped(found.map_or(b"", |it| it.value), out);
+}

@@ -1,0 +1,158 @@
+//! The thread that reads the records of all workers, and tells those of them who subscribe to them.
+
+use crate::ring::{Batch, MAX_BATCHES, Ring};
+use std::io;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// What the thread is sent.
+pub enum Message {
+    /// Records of a worker.
+    Records(Batch),
+    /// Whom to tell from now on.
+    Subscribers(Vec<Box<dyn Subscriber>>),
+    /// Open files anew.
+    Reopen,
+    /// Nothing more comes.
+    End,
+}
+
+/// Somebody who is told of exchanges, on the thread of the observer: what takes long there delays all others.
+pub trait Subscriber: Send {
+    /// Takes records, one after the other, as [`Recorded::first_of`](crate::record::Recorded::first_of) reads them.
+    fn take(&mut self, records: &[u8]);
+
+    /// Opens its files anew: somebody may have renamed them.
+    fn reopen(&mut self) {}
+}
+
+/// The thread, and the way to it.
+pub struct Observer {
+    way: ObserverWay,
+    /// Disconnected when the thread has ended. The mutex lets an observer be seen by several threads.
+    ended: Mutex<Receiver<()>>,
+    workers: usize,
+}
+
+/// The way to the thread.
+#[derive(Clone)]
+pub struct ObserverWay(SyncSender<Message>);
+
+/// Messages that may wait beside the records of workers. While a file or a disk hangs, further ones are lost.
+const OTHERS: usize = 16;
+/// How long what was sent may take to be written when the gateway ends.
+const LAST: Duration = Duration::from_secs(5);
+
+impl Observer {
+    /// Starts the thread for that many workers. Nobody is told of anything yet.
+    pub fn start(workers: usize) -> io::Result<Observer> {
+        let (sender, receiver) = sync_channel(workers * (MAX_BATCHES + 1) + OTHERS);
+        let (end, ended) = sync_channel(0);
+        thread::Builder::new().name("observer".to_owned()).spawn(move || {
+            run(&receiver);
+            drop(end);
+        })?;
+        Ok(Observer { way: ObserverWay(sender), ended: Mutex::new(ended), workers })
+    }
+
+    /// A ring for each worker.
+    pub fn rings(&self) -> impl Iterator<Item = Ring<Message>> {
+        let way = &self.way.0;
+        (0..self.workers).map(|_| Ring::new(way.clone()))
+    }
+
+    /// The way to the thread.
+    pub fn way(&self) -> ObserverWay {
+        self.way.clone()
+    }
+
+    /// Waits until everything that was sent is written, but not for longer than five seconds. Only when the workers have ended.
+    pub fn end(self) {
+        let Observer { way, ended, workers: _ } = self;
+        let _ = way.0.try_send(Message::End);
+        let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let _ = ended.recv_timeout(LAST);
+    }
+}
+
+impl ObserverWay {
+    /// Tells these of exchanges from now on, in place of those before. Records that were sent before go to those before.
+    pub fn tell(&self, subscribers: Vec<Box<dyn Subscriber>>) {
+        let _ = self.0.try_send(Message::Subscribers(subscribers));
+    }
+
+    /// Has files opened anew.
+    pub fn reopen(&self) {
+        let _ = self.0.try_send(Message::Reopen);
+    }
+}
+
+impl From<Batch> for Message {
+    fn from(batch: Batch) -> Message {
+        Message::Records(batch)
+    }
+}
+
+fn run(messages: &Receiver<Message>) {
+    let mut subscribers: Vec<Box<dyn Subscriber>> = Vec::new();
+    while let Ok(message) = messages.recv() {
+        match message {
+            Message::Records(batch) => {
+                subscribers.iter_mut().for_each(|subscriber| subscriber.take(batch.records()));
+            }
+            Message::Subscribers(others) => subscribers = others,
+            Message::Reopen => subscribers.iter_mut().for_each(|subscriber| subscriber.reopen()),
+            Message::End => break,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{ExchangeRecord, Recorded, Text};
+    use std::sync::Arc;
+
+    /// Notes the routes of records, and when it is to open files anew.
+    struct Notes(char, Arc<Mutex<String>>);
+
+    impl Subscriber for Notes {
+        fn take(&mut self, mut records: &[u8]) {
+            while let Some((record, rest)) = Recorded::first_of(records) {
+                let route = String::from_utf8_lossy(record.text(Text::Route)).into_owned();
+                self.1.lock().unwrap().push_str(&format!("{}{route} ", self.0));
+                records = rest;
+            }
+        }
+
+        fn reopen(&mut self) {
+            self.1.lock().unwrap().push_str("reopen ");
+        }
+    }
+
+    #[test]
+    fn each_gets_what_was_sent_while_it_listened_and_all_of_it() {
+        let observer = Observer::start(2).unwrap();
+        let (mut rings, notes) = (observer.rings().collect::<Vec<_>>(), Arc::default());
+        let mut send = |ring: usize, route: &str| {
+            let mut record = ExchangeRecord::default();
+            record.set(Text::Route, route.as_bytes());
+            assert!(rings[ring].push(&record) && rings[ring].flush());
+        };
+        let way = observer.way();
+        send(0, "nobody");
+        way.tell(vec![
+            Box::new(Notes('a', Arc::clone(&notes))),
+            Box::new(Notes('b', Arc::clone(&notes))),
+        ]);
+        send(0, "1");
+        send(1, "2");
+        way.reopen();
+        way.tell(vec![Box::new(Notes('c', Arc::clone(&notes)))]);
+        send(0, "3");
+        observer.end();
+        assert_eq!(*notes.lock().unwrap(), "a1 b1 a2 b2 reopen reopen c3 ");
+    }
+}

@@ -1,0 +1,156 @@
+//! Records on their way from the workers to the one thread that reads them.
+//!
+//! ```text
+//! worker: Ring { filling } --full, or at a tick--> channel --> Batches (the reader's) --> memory is used again, or freed
+//! ```
+//!
+//! A worker copies a record into memory of its own, and hands that on when it is full and at each tick. It never waits:
+//! while [`MAX_BATCHES`] of its batches are on their way, its further records are dropped, and counted.
+
+use crate::record::ExchangeRecord;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// How many bytes of records are collected before they are handed on.
+pub const BATCH: usize = 64 << 10;
+/// How many batches of one worker may be on their way: with `BATCH`, 8 MiB and one record each.
+pub const MAX_BATCHES: usize = 128;
+/// How many emptied batches a worker gets back; others are freed.
+const MAX_RETURNED: usize = 4;
+
+/// A worker's end.
+pub struct Ring<M> {
+    filling: Vec<u8>,
+    on_their_way: Arc<AtomicUsize>,
+    emptied: Receiver<Vec<u8>>,
+    give_back: SyncSender<Vec<u8>>,
+    reader: SyncSender<M>,
+}
+
+/// Records of one worker. Their memory goes back to it, or is freed, when this is dropped.
+pub struct Batch {
+    records: Vec<u8>,
+    on_their_way: Arc<AtomicUsize>,
+    give_back: SyncSender<Vec<u8>>,
+}
+
+impl<M: From<Batch>> Ring<M> {
+    /// One that hands its records to `reader`, whose channel must have room for [`MAX_BATCHES`] of each worker.
+    pub fn new(reader: SyncSender<M>) -> Ring<M> {
+        let (give_back, emptied) = sync_channel(MAX_RETURNED);
+        Ring { filling: Vec::new(), on_their_way: Arc::default(), emptied, give_back, reader }
+    }
+
+    /// Takes a record; false if it is dropped, because too much is on its way.
+    pub fn push(&mut self, record: &ExchangeRecord) -> bool {
+        if self.filling.len() >= BATCH && !self.flush() {
+            return false;
+        }
+        record.write_to(&mut self.filling);
+        true
+    }
+
+    /// Hands on what has been collected; false if it stays here, because too much is on its way.
+    pub fn flush(&mut self) -> bool {
+        if self.filling.is_empty() {
+            return true;
+        }
+        // Acquire: what the reader has read is read before its memory is written again.
+        if self.on_their_way.load(Ordering::Acquire) >= MAX_BATCHES {
+            return false;
+        }
+        let next = self.emptied.try_recv().unwrap_or_default();
+        let records = std::mem::replace(&mut self.filling, next);
+        self.on_their_way.fetch_add(1, Ordering::Relaxed);
+        let on_their_way = Arc::clone(&self.on_their_way);
+        let batch = Batch { records, on_their_way, give_back: self.give_back.clone() };
+        // A reader that has ended, or whose channel is full of other things, gets none: dropping the batch counts it off.
+        self.reader.try_send(batch.into()).is_ok()
+    }
+}
+
+impl Batch {
+    /// The records, one after the other.
+    pub fn records(&self) -> &[u8] {
+        &self.records
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        let mut records = std::mem::take(&mut self.records);
+        records.clear();
+        let _ = self.give_back.try_send(records);
+        self.on_their_way.fetch_sub(1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Recorded, Text};
+
+    fn record(path: &str) -> ExchangeRecord {
+        let mut record = ExchangeRecord::default();
+        record.set(Text::Target, path.as_bytes());
+        record
+    }
+
+    fn paths(batch: &Batch) -> Vec<String> {
+        let mut rest = batch.records();
+        let mut paths = Vec::new();
+        while let Some((record, after)) = Recorded::first_of(rest) {
+            paths.push(String::from_utf8_lossy(record.path()).into_owned());
+            rest = after;
+        }
+        paths
+    }
+
+    #[test]
+    fn records_arrive_in_order_when_they_are_handed_on() {
+        let (sender, receiver) = sync_channel::<Batch>(MAX_BATCHES);
+        let mut ring = Ring::new(sender);
+        assert!(ring.flush() && receiver.try_recv().is_err(), "nothing is handed on");
+        assert!(ring.push(&record("/a")) && ring.push(&record("/b")));
+        assert!(receiver.try_recv().is_err(), "not yet");
+        assert!(ring.flush());
+        assert_eq!(paths(&receiver.try_recv().unwrap()), ["/a", "/b"]);
+    }
+
+    #[test]
+    fn what_is_too_much_is_dropped_until_the_reader_has_made_room() {
+        let (sender, receiver) = sync_channel::<Batch>(MAX_BATCHES);
+        let mut ring = Ring::new(sender);
+        let one = record(&"x".repeat(8000));
+        let mut taken = 0;
+        while ring.push(&one) {
+            taken += 1;
+        }
+        assert!(
+            (MAX_BATCHES * BATCH..=(MAX_BATCHES + 1) * (BATCH + 16_000)).contains(&(taken * 8000))
+        );
+        assert!(!ring.push(&one) && !ring.flush());
+        let mut arrived = paths(&receiver.recv().unwrap()).len();
+        assert!(ring.push(&one), "one batch was read");
+        while ring.push(&one) {
+            taken += 1;
+        }
+        while let Ok(batch) = receiver.try_recv() {
+            arrived += paths(&batch).len();
+            ring.flush();
+        }
+        assert_eq!(arrived, taken + 1, "none was lost that was taken");
+    }
+
+    #[test]
+    fn a_reader_that_has_ended_stops_nothing() {
+        let (sender, receiver) = sync_channel::<Batch>(MAX_BATCHES);
+        let mut ring = Ring::new(sender);
+        drop(receiver);
+        for _ in 0..3 {
+            assert!(ring.push(&record("/a")));
+            assert!(!ring.flush());
+        }
+    }
+}
