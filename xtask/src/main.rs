@@ -16,7 +16,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask tidy                  checks the rules that neither rustc nor clippy knows
 cargo xtask dependencies          checks dependencies against deny.toml
-cargo xtask reference             writes docs/configuration.md from the field docs
+cargo xtask reference             writes docs/configuration.md and docs/access-log.schema.json from the field docs
 cargo xtask reference --check     fails if that would change something";
 
 fn main() -> ExitCode {

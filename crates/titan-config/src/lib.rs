@@ -182,7 +182,7 @@ mod schema;
 
 pub use access_log::{
     AccessLog, Captures, Facility, LogAlways, LogField, LogFormat, LogOnly, LogPart, LogTarget,
-    LogTemplate, Rotation, SyslogAddress, SyslogServer,
+    LogTemplate, Rotation, SyslogAddress, SyslogServer, access_log_schema,
 };
 pub use address::{EndpointAddress, ListenAddress};
 pub use admin::{Admin, AdminRights, AdminSocket, AdminToken};

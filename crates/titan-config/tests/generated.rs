@@ -1,16 +1,21 @@
 //! What is generated from the sections is up to date, and is what it claims to be.
 
 use std::path::Path;
-use titan_config::{reference, schema};
+use titan_config::{access_log_schema, reference, schema};
 
 #[test]
 fn the_reference_in_docs_is_up_to_date() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    is_up_to_date("configuration.md", &reference());
+    is_up_to_date("access-log.schema.json", &access_log_schema());
+}
+
+fn is_up_to_date(name: &str, generated: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
     if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(&path, reference()).unwrap();
+        std::fs::write(&path, generated).unwrap();
     }
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    let is_same = committed == reference();
+    let is_same = committed == generated;
     assert!(is_same, "run UPDATE=1 cargo test -p titan-config reference, and commit {path:?}");
 }
 

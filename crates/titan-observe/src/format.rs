@@ -10,7 +10,7 @@ pub use clock_time::Stamps;
 
 use crate::record::Recorded;
 use crate::secret::SecretNames;
-use titan_config::{LogFormat, LogTemplate};
+use titan_config::{Captures, LogFormat, LogTemplate};
 
 /// What the formatting of one record leaves for that of the next.
 #[derive(Debug, Default)]
@@ -22,18 +22,24 @@ pub struct Formatter {
 }
 
 impl Formatter {
-    /// Appends a record as a line in that format.
-    pub fn line(&mut self, format: &LogFormat, record: &Recorded<'_>, out: &mut Vec<u8>) {
+    /// Appends a record as a line in that format; of what was captured with what a log is to have.
+    pub fn line(
+        &mut self,
+        format: &LogFormat,
+        captures: &Captures,
+        record: &Recorded<'_>,
+        out: &mut Vec<u8>,
+    ) {
         match format {
-            LogFormat::Json => self.json(record, out),
+            LogFormat::Json => self.json(captures, record, out),
             LogFormat::Combined => self.combined(record, out),
             LogFormat::Template(template) => self.template(template, record, out),
         }
     }
 
     /// Appends a record as one line of JSON (RFC 8259), of ASCII alone.
-    pub fn json(&mut self, record: &Recorded<'_>, out: &mut Vec<u8>) {
-        json::write(self, record, out);
+    pub fn json(&mut self, captures: &Captures, record: &Recorded<'_>, out: &mut Vec<u8>) {
+        json::write(self, captures, record, out);
         out.push(b'\n');
     }
 

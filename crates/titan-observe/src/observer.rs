@@ -26,6 +26,12 @@ pub trait Subscriber: Send {
 
     /// Opens its files anew: somebody may have renamed them.
     fn reopen(&mut self) {}
+
+    /// No more records come. Does not wait for what is under way.
+    fn finish(&mut self) {}
+
+    /// Waits for what is under way, within a bound of its own. [`Subscriber::finish`] was called before.
+    fn wait(self: Box<Self>) {}
 }
 
 /// The thread, and the way to it.
@@ -107,6 +113,9 @@ fn run(messages: &Receiver<Message>) {
             Message::End => break,
         }
     }
+    // All at the same time: what one takes to end is not to be waited for as often as there are some.
+    subscribers.iter_mut().for_each(|subscriber| subscriber.finish());
+    subscribers.into_iter().for_each(Subscriber::wait);
 }
 
 #[cfg(test)]

@@ -49,6 +49,10 @@ pub struct Facts {
     pub attempts: u16,
     /// Which side caused the failure that the record names.
     pub caused_by: Option<Side>,
+    /// Whether the client's token was known already.
+    pub token_cache: Option<CacheUse>,
+    /// Whether the decision of the authorization service was.
+    pub auth_cache: Option<CacheUse>,
     /// Whether the client has all of the response.
     pub is_complete: bool,
     /// The version of HTTP that the client speaks.
@@ -82,6 +86,15 @@ pub enum TlsVersion {
     Tls12,
     /// RFC 8446.
     Tls13,
+}
+
+/// Whether something was in a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheUse {
+    /// It was.
+    Hit,
+    /// It was not.
+    Miss,
 }
 
 /// How long each phase of an exchange took that there was.
@@ -273,6 +286,8 @@ impl Default for Facts {
             upstream_status: None,
             attempts: 0,
             caused_by: None,
+            token_cache: None,
+            auth_cache: None,
             is_complete: false,
             version: Version::Http11,
             tls: None,
@@ -291,6 +306,22 @@ impl Event {
             Event::TunnelOpened => "tunnel_opened",
             Event::TunnelClosed => "tunnel_closed",
         }
+    }
+}
+
+impl CacheUse {
+    /// Its name in logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            CacheUse::Hit => "hit",
+            CacheUse::Miss => "miss",
+        }
+    }
+}
+
+impl From<bool> for CacheUse {
+    fn from(is_hit: bool) -> CacheUse {
+        if is_hit { CacheUse::Hit } else { CacheUse::Miss }
     }
 }
 

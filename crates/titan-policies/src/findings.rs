@@ -16,6 +16,10 @@ pub struct Findings {
     pub api_key: Option<ApiKey>,
     /// What its token lacks, where the client may know.
     pub missing: Vec<String>,
+    /// Whether what is known of its token was in the cache; none where no token was looked up.
+    pub is_token_cached: Option<bool>,
+    /// The same of the decision of an authorization service.
+    pub is_decision_cached: Option<bool>,
     /// The place of the policy that has responded, or refused the request.
     pub decided_by: Option<usize>,
     /// Why it is refused, in the words of the configuration; without it the client gets the text of the error's kind.

@@ -264,6 +264,7 @@ impl Jwt {
         let Found { token, place } = found;
         let size = self.config.cache;
         let known = tokens.with(policy, size, |cache| cache.get(token, generation, now));
+        findings.is_token_cached = Some(known.is_some());
         let verified = match known {
             Some(verified) => {
                 cells.hits.add(1);

@@ -43,7 +43,7 @@ log_fields! {
     Scheme "scheme" "`http` or `https`.";
     Host "host" "The host that the request is for, with its port if it has one.";
     Path "path" "The path as the client sent it.";
-    Query "query" "The query with its `?`; values of parameters whose name tells that they are secret are `***`.";
+    Query "query" "The query, in a text with its `?`; values of parameters whose name tells that they are secret are `***`.";
     Route "route" "The name of the route.";
     Upstream "upstream" "The name of the upstream.";
     Endpoint "endpoint" "The address of the endpoint that was tried last.";
@@ -51,8 +51,10 @@ log_fields! {
     Status "status" "The status that the client got.";
     UpstreamStatus "upstream_status" "The status that the endpoint gave.";
     Error "error" "The code of the failure, as in problem documents.";
-    CausedBy "caused_by" "Which side caused the failure: `downstream`, `upstream` or `gateway`.";
-    RefusedBy "refused_by" "The name of the policy that responded.";
+    CausedBy "caused_by" "Which side caused the failure: `client`, `upstream` or `gateway`.";
+    RefusedBy "refused_by" "The name of the policy that refused the request.";
+    TokenCache "token_cache" "`hit` if the token was known to be valid already, `miss` if it was checked; without a token there is none.";
+    AuthCache "auth_cache" "The same of the decision of an authorization service.";
     RequestBytes "request_bytes" "The bytes of the request, head and body.";
     ResponseBytes "response_bytes" "The bytes of the response, head and body.";
     HeadMs "head_ms" "Milliseconds that the head of the request took.";

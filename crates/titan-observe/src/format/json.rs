@@ -3,16 +3,22 @@
 
 use super::template::side_name;
 use super::{Formatter, text};
-use crate::record::{CaptureKind, CapturedValue, Facts, Phases, Recorded, Text};
+use crate::record::{CaptureKind, Facts, Phases, Recorded, Text};
 use std::net::IpAddr;
 use std::time::Duration;
+use titan_config::{Captures, HeaderName};
 use titan_http::Status;
 
 /// An object that is being written.
 struct Object<'o>(&'o mut Vec<u8>);
 
 /// Appends the object of a record.
-pub(super) fn write(formatter: &mut Formatter, record: &Recorded<'_>, out: &mut Vec<u8>) {
+pub(super) fn write(
+    formatter: &mut Formatter,
+    captures: &Captures,
+    record: &Recorded<'_>,
+    out: &mut Vec<u8>,
+) {
     let Facts { event, started, took, .. } = record.facts;
     out.extend_from_slice(b"{\"time\":\"");
     formatter.stamps.rfc3339(started, out);
@@ -26,14 +32,21 @@ pub(super) fn write(formatter: &mut Formatter, record: &Recorded<'_>, out: &mut 
     object.duration("duration_ms", Some(took));
     object.text("request_id", record.text(Text::RequestId));
     object.text("trace_id", record.text(Text::TraceId));
-    for (name, kind) in [
-        ("request_headers", CaptureKind::RequestHeader),
-        ("response_headers", CaptureKind::ResponseHeader),
-        ("claims", CaptureKind::Claim),
-    ] {
-        let captured = record.captured(&mut formatter.secrets);
-        object.captured(name, captured.filter(|it| it.kind == kind));
-    }
+    let Captures { request_headers, response_headers, claims } = captures;
+    let mut captured =
+        |kind, name: &str| record.find(kind, name.as_bytes(), &mut formatter.secrets);
+    let values = request_headers.iter().map(HeaderName::as_str);
+    let values = values.filter_map(|it| Some((it, captured(CaptureKind::RequestHeader, it)?)));
+    object.texts("request_headers", values);
+    let values = response_headers.iter().map(HeaderName::as_str);
+    let values = values.filter_map(|it| Some((it, captured(CaptureKind::ResponseHeader, it)?)));
+    object.texts("response_headers", values);
+    let values = claims.iter().map(ToString::to_string);
+    let values = values.filter_map(|it| {
+        let value = captured(CaptureKind::Claim, &it)?;
+        Some((it, value))
+    });
+    object.texts("claims", values);
     out.push(b'}');
 }
 
@@ -71,6 +84,7 @@ fn request(formatter: &mut Formatter, record: &Recorded<'_>, object: &mut Object
 /// What came of it, and by whose doing.
 fn response(record: &Recorded<'_>, object: &mut Object<'_>) {
     let Facts { status, upstream_status, attempts, caused_by, response_bytes, .. } = record.facts;
+    let Facts { token_cache, auth_cache, .. } = record.facts;
     object.text("route", record.text(Text::Route));
     object.text("upstream", record.text(Text::Upstream));
     object.text("endpoint", record.text(Text::Endpoint));
@@ -87,6 +101,11 @@ fn response(record: &Recorded<'_>, object: &mut Object<'_>) {
         object.word("caused_by", side_name(side));
     }
     object.text("refused_by", record.text(Text::RefusedBy));
+    for (name, used) in [("token_cache", token_cache), ("auth_cache", auth_cache)] {
+        if let Some(used) = used {
+            object.word(name, used.name());
+        }
+    }
 }
 
 fn phases(phases: &Phases, object: &mut Object<'_>) {
@@ -158,9 +177,10 @@ impl Object<'_> {
         }
     }
 
-    fn captured<'r>(&mut self, name: &str, values: impl Iterator<Item = CapturedValue<'r>>) {
+    /// An object of texts, if there are any.
+    fn texts<'r>(&mut self, name: &str, values: impl Iterator<Item = (impl AsRef<str>, &'r [u8])>) {
         let mut is_open = false;
-        for CapturedValue { name: field, value, .. } in values {
+        for (field, value) in values {
             match is_open {
                 true => self.0.push(b','),
                 false => {
@@ -169,7 +189,7 @@ impl Object<'_> {
                 }
             }
             is_open = true;
-            self.string(field);
+            self.string(field.as_ref().as_bytes());
             self.0.push(b':');
             self.string(value);
         }

@@ -1,7 +1,7 @@
 //! A record as a text with fields. What there was not is `-`.
 
 use super::{Formatter, text};
-use crate::record::{CaptureKind, Facts, Phases, Recorded, Text};
+use crate::record::{CacheUse, CaptureKind, Facts, Phases, Recorded, Text};
 use std::time::Duration;
 use titan_config::{LogField, LogPart, LogTemplate};
 use titan_http::Status;
@@ -61,6 +61,8 @@ fn field(formatter: &mut Formatter, name: LogField, record: &Recorded<'_>, out: 
         LogField::Error => text::escaped(record.text(Text::Error), out),
         LogField::CausedBy => word(facts.caused_by.map_or("-", side_name), out),
         LogField::RefusedBy => text::escaped(record.text(Text::RefusedBy), out),
+        LogField::TokenCache => word(facts.token_cache.map_or("-", CacheUse::name), out),
+        LogField::AuthCache => word(facts.auth_cache.map_or("-", CacheUse::name), out),
         LogField::RequestBytes => text::number(facts.request_bytes, out),
         LogField::ResponseBytes => text::number(facts.response_bytes, out),
         LogField::HeadMs => milliseconds(head, out),
@@ -122,8 +124,6 @@ fn captured(
     record: &Recorded<'_>,
     out: &mut Vec<u8>,
 ) {
-    let is_it = |found: &[u8]| found.eq_ignore_ascii_case(name.as_bytes());
-    let found =
-        record.captured(&mut formatter.secrets).find(|it| it.kind == kind && is_it(it.name));
-    text::escaped(found.map_or(b"", |it| it.value), out);
+    let found = record.find(kind, name.as_bytes(), &mut formatter.secrets);
+    text::escaped(found.unwrap_or_default(), out);
 }

@@ -1,7 +1,11 @@
 use super::*;
-use crate::record::{CaptureKind, ExchangeRecord, Facts, Phases, Text, TlsVersion};
+use crate::record::{CacheUse, CaptureKind, ExchangeRecord, Facts, Phases, Text, TlsVersion};
 use proptest::prelude::*;
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
 use std::time::Duration;
+use titan_config::{AccessLog, Config, LogField};
 use titan_http::{Scheme, Status, Version};
 use titan_io::error::Kind;
 
@@ -24,6 +28,8 @@ fn full() -> ExchangeRecord {
         status: Some(Status::BAD_GATEWAY),
         upstream_status: Some(Status::SERVICE_UNAVAILABLE),
         attempts: 2,
+        token_cache: Some(CacheUse::Hit),
+        auth_cache: Some(CacheUse::Miss),
         version: Version::Http2,
         tls: Some(TlsVersion::Tls13),
         scheme: Scheme::Https,
@@ -56,47 +62,106 @@ fn full() -> ExchangeRecord {
     record
 }
 
-fn line(record: &ExchangeRecord, write: fn(&mut Formatter, &Recorded<'_>, &mut Vec<u8>)) -> String {
+/// The settings of an access log to which everything is told.
+fn log(format: &str) -> AccessLog {
+    const CAPTURES: &str = "request_headers: [X-Tenant, Authorization, X-Other], response_headers: Content-Type, claims: sub";
+    let captures = if format == "json" { CAPTURES } else { "" };
+    let text = format!(
+        "listeners: [\":1\"]\nroutes: [{{ respond: 204 }}]\n\
+         policies: {{ p: {{ jwt: {{ providers: {{ algorithms: HS256, keys: {{ secret: forty bytes that nobody but us can guess }} }} }} }} }}\n\
+         apply: [p]\naccess_log: {{ stdout: {{}}, format: '{format}', {captures} }}"
+    );
+    Config::parse("test", &text).unwrap().access_log.remove(0)
+}
+
+fn line(record: &ExchangeRecord, log: &AccessLog) -> String {
     let (mut bytes, mut line) = (Vec::new(), Vec::new());
     record.write_to(&mut bytes);
-    write(&mut Formatter::default(), &Recorded::first_of(&bytes).unwrap().0, &mut line);
+    let (record, _) = Recorded::first_of(&bytes).unwrap();
+    Formatter::default().line(&log.format, &log.captures, &record, &mut line);
     String::from_utf8(line).unwrap()
 }
 
 #[test]
 fn json_has_everything_by_name() {
-    let line = line(&full(), Formatter::json);
-    let json: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let line = line(&full(), &log("json"));
+    let json: Value = serde_json::from_str(&line).unwrap();
     insta::assert_snapshot!(serde_json::to_string_pretty(&json).unwrap());
+}
+
+/// The schema has the names and types of all that a record can tell, and no others.
+#[test]
+fn json_is_what_its_schema_says() {
+    let schema: Value = serde_json::from_str(&titan_config::access_log_schema()).unwrap();
+    let properties = schema["properties"].as_object().unwrap();
+    let full: Value = serde_json::from_str(&line(&full(), &log("json"))).unwrap();
+    let full = full.as_object().unwrap();
+    assert_eq!(names(full), names(properties));
+    for (name, value) in full {
+        let is_of_type = match properties[name]["type"].as_str().unwrap() {
+            "string" => value.is_string(),
+            "integer" => value.is_u64(),
+            "number" => value.is_number(),
+            "boolean" => value.is_boolean(),
+            _ => value.as_object().unwrap().values().all(Value::is_string),
+        };
+        assert!(is_of_type, "{name}: {value}");
+    }
+    let empty: Value =
+        serde_json::from_str(&line(&ExchangeRecord::default(), &log("json"))).unwrap();
+    let required: BTreeSet<_> =
+        schema["required"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+    assert_eq!(names(empty.as_object().unwrap()), required);
+}
+
+fn names(object: &Map<String, Value>) -> BTreeSet<&str> {
+    object.keys().map(String::as_str).collect()
+}
+
+/// Every field, in the order of the table.
+#[test]
+fn a_text_can_have_every_field() {
+    let names = LogField::ALL.iter().map(|field| format!("{}={{{}}}", field.name(), field.name()));
+    let all = names.chain([
+        "{request_header.x-tenant} {request_header.Nothing} {response_header.content-type} {{}}"
+            .to_owned(),
+    ]);
+    let format = all.collect::<Vec<_>>().join("\n").replace('\n', " | ");
+    let log = log(&format);
+    let write = |record: &ExchangeRecord| line(record, &log).trim_end().replace(" | ", "\n");
+    insta::assert_snapshot!(write(&full()));
+    insta::assert_snapshot!(write(&ExchangeRecord::default()));
 }
 
 #[test]
 fn json_leaves_out_what_there_was_not() {
-    let line = line(&ExchangeRecord::default(), Formatter::json);
+    let line = line(&ExchangeRecord::default(), &log("json"));
     insta::assert_snapshot!(line.trim_end());
 }
 
 #[test]
 fn combined_is_what_log_tools_read() {
-    insta::assert_snapshot!(line(&full(), Formatter::combined).trim_end());
-    insta::assert_snapshot!(line(&ExchangeRecord::default(), Formatter::combined).trim_end());
+    insta::assert_snapshot!(line(&full(), &log("combined")).trim_end());
+    insta::assert_snapshot!(line(&ExchangeRecord::default(), &log("combined")).trim_end());
 }
 
 proptest! {
     /// Escapes of a terminal, ends of lines, marks that turn the direction of text, HTML, bytes that are no text.
     #[test]
     fn a_line_is_one_line_of_ascii_and_tells_what_was_sent(value in prop::collection::vec(any::<u8>(), 1..60), characters in "\\PC{0,10}[\u{202e}\u{1b}\u{9b}<>\"\\\\\n\r]{0,5}") {
+        static LOGS: LazyLock<[AccessLog; 3]> = LazyLock::new(|| [log("json"), log("combined"), log("{user_agent} {path} {claim.sub}")]);
+        let logs = &*LOGS;
         for value in [&value[..], characters.as_bytes()].into_iter().filter(|it| !it.is_empty()) {
             let mut record = full();
             record.set(Text::UserAgent, value);
             record.set(Text::Target, value);
-            record.capture(CaptureKind::Claim, value, [value]);
-            for write in [Formatter::json, Formatter::combined] {
-                let line = line(&record, write);
+            record.capture(CaptureKind::Claim, b"sub", [value]);
+            for log in logs {
+                let line = line(&record, log);
                 prop_assert!(line.trim_end_matches('\n').bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{line}");
                 prop_assert_eq!(line.matches('\n').count(), 1);
             }
-            let json: serde_json::Value = serde_json::from_str(&line(&record, Formatter::json)).unwrap();
+            let json: Value = serde_json::from_str(&line(&record, &logs[0])).unwrap();
             prop_assert_eq!(json["user_agent"].as_str().unwrap(), String::from_utf8_lossy(value));
         }
     }

@@ -1,14 +1,14 @@
 //! The form that a record has between the worker that makes it and those that read it: numbers of fixed size, the lengths
 //! of all texts, the texts, and the captured values until the end.
 
-use super::{CaptureKind, Event, Facts, Phases, Text, TlsVersion};
+use super::{CacheUse, CaptureKind, Event, Facts, Phases, Text, TlsVersion};
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 use titan_http::{Scheme, Status, Version};
 use titan_io::error::Side;
 
 /// The bytes of everything that is no text, the length of the whole first.
-pub(super) const FACTS: usize = 4 + 8 + 4 + 4 * 8 + 6 * 4 + 2 * 17;
+pub(super) const FACTS: usize = 4 + 10 + 4 + 4 * 8 + 6 * 4 + 2 * 17;
 /// How long a phase is told to be that there was not.
 const NONE: u32 = u32::MAX;
 
@@ -45,6 +45,8 @@ impl<'w> Writer<'w> {
             upstream_status,
             attempts,
             caused_by,
+            token_cache,
+            auth_cache,
             is_complete,
             version,
             tls,
@@ -60,6 +62,8 @@ impl<'w> Writer<'w> {
             u8::from(scheme == Scheme::Https),
             caused_by.map_or(0, |side| 1 + side as u8),
             u8::from(is_complete),
+            cache(token_cache),
+            cache(auth_cache),
         ]);
         numbers.push(attempts.to_le_bytes());
         numbers.push(status.map_or(0, Status::code).to_le_bytes());
@@ -113,7 +117,8 @@ impl Numbers {
 
 impl<'r> Reader<'r> {
     pub(super) fn facts(&mut self) -> Facts {
-        let [event, version, tls, scheme, side, is_complete] = self.array();
+        let [event, version, tls, scheme, side, is_complete, token_cache, auth_cache] =
+            self.array();
         let event = match event {
             1 => Event::TunnelOpened,
             2 => Event::TunnelClosed,
@@ -144,6 +149,8 @@ impl<'r> Reader<'r> {
             attempts,
             caused_by: [None, Some(Side::Downstream), Some(Side::Upstream), Some(Side::Gateway)]
                 [usize::from(side.min(3))],
+            token_cache: CACHE_USES[usize::from(token_cache.min(2))],
+            auth_cache: CACHE_USES[usize::from(auth_cache.min(2))],
             is_complete: is_complete != 0,
             version,
             tls: [None, Some(TlsVersion::Tls12), Some(TlsVersion::Tls13)][usize::from(tls.min(2))],
@@ -211,6 +218,12 @@ impl<'r> Reader<'r> {
             None => [0; N],
         }
     }
+}
+
+const CACHE_USES: [Option<CacheUse>; 3] = [None, Some(CacheUse::Hit), Some(CacheUse::Miss)];
+
+fn cache(used: Option<CacheUse>) -> u8 {
+    used.map_or(0, |used| 1 + used as u8)
 }
 
 fn micros(duration: Duration) -> u64 {

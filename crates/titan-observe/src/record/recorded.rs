@@ -79,6 +79,20 @@ impl<'r> Recorded<'r> {
         })
     }
 
+    /// One of them, by its name.
+    pub fn find(
+        &self,
+        kind: CaptureKind,
+        name: &[u8],
+        secrets: &mut SecretNames,
+    ) -> Option<&'r [u8]> {
+        let mut reader = Reader(self.captured);
+        let found = std::iter::from_fn(|| reader.captured());
+        let (_, found, value) =
+            { found }.find(|(of, found, _)| *of == kind && found.eq_ignore_ascii_case(name))?;
+        Some(if secrets.is_secret(found) { MASK } else { value })
+    }
+
     fn raw(&self, text: Text) -> &'r [u8] {
         self.texts[text as usize]
     }

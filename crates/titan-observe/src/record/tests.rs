@@ -32,12 +32,22 @@ fn duration() -> impl Strategy<Value = Option<Duration>> {
 fn facts() -> impl Strategy<Value = Facts> {
     let status = || (0u16..700).prop_map(Status::from_code);
     let address = || prop::option::of(any::<IpAddr>());
-    let words = (0usize..3, 0usize..4, 0usize..3, any::<bool>(), 0usize..4, any::<bool>());
+    let caches = || prop::option::of(any::<bool>().prop_map(CacheUse::from));
+    let words = (
+        0usize..3,
+        0usize..4,
+        0usize..3,
+        any::<bool>(),
+        0usize..4,
+        any::<bool>(),
+        caches(),
+        caches(),
+    );
     let numbers = (any::<u64>(), 0..u64::MAX, any::<u64>(), any::<u64>(), any::<u16>());
     let phases = [duration(), duration(), duration(), duration(), duration(), duration()];
     (words, numbers, phases, status(), status(), address(), address()).prop_map(
         |(words, numbers, phases, status, upstream_status, client, peer)| {
-            let (event, version, tls, is_https, side, is_complete) = words;
+            let (event, version, tls, is_https, side, is_complete, token_cache, auth_cache) = words;
             let (started, took, request_bytes, response_bytes, attempts) = numbers;
             let [head, policies, queue, connect, tls_phase, upstream_head] = phases;
             Facts {
@@ -56,6 +66,8 @@ fn facts() -> impl Strategy<Value = Facts> {
                     Some(Side::Upstream),
                     Some(Side::Gateway),
                 ][side],
+                token_cache,
+                auth_cache,
                 is_complete,
                 version: [Version::Http10, Version::Http11, Version::Http2, Version::Http3]
                     [version],

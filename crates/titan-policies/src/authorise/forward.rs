@@ -104,7 +104,8 @@ impl Forward {
         context: &mut PolicyContext<'_>,
         own: &OwnState<'_>,
     ) -> Result<Step, Error> {
-        let response = self.ask(context, own).await?;
+        let (response, is_cached) = self.ask(context, own).await?;
+        context.findings.is_decision_cached = is_cached;
         let status = response.head.status;
         if status.is_success() {
             let taken = self.take(&response.head, &mut context.request.fields);
@@ -139,11 +140,12 @@ impl Forward {
         format!("sends {method} {path} to `{name}`, which `explain` does not do{cache}")
     }
 
+    /// What the service says; and whether that was cached, where decisions are.
     async fn ask(
         &self,
         context: &PolicyContext<'_>,
         own: &OwnState<'_>,
-    ) -> Result<BufferedResponse, Error> {
+    ) -> Result<(BufferedResponse, Option<bool>), Error> {
         let ForwardAuth { upstream, timeout, body_limit, cache, .. } = &self.config;
         let subrequest = Subrequest {
             request: context.request,
@@ -161,7 +163,7 @@ impl Forward {
             Ok(asked.and_then(|digests| self.recall(&digests, context, own)))
         };
         let response = match context.subrequests.ask(subrequest, &mut write)? {
-            SubrequestOutcome::Known(response) => return Ok(response),
+            SubrequestOutcome::Known(response) => return Ok((response, Some(true))),
             // What went wrong there is counted with its upstream, and no business of the client's.
             SubrequestOutcome::Sent(response) => response.await.map_err(|_| AUTH_SERVICE)?,
         };
@@ -169,7 +171,7 @@ impl Forward {
             self.remember(cache, &digests, &response, (context.clock, own))
                 .map_err(|_| Kind::Internal)?;
         }
-        Ok(response)
+        Ok((response, asked.map(|_| false)))
     }
 
     /// What was decided of such a request not long ago.
