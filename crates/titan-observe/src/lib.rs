@@ -11,6 +11,7 @@
 //! | records as lines of text | [`format`] |
 //! | records on their way from a worker to the thread that reads them | [`ring`] |
 //! | that thread, and whom it tells | [`observer`] |
+//! | where lines are written to | [`destination`] |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
 
@@ -27,3 +28,5 @@ pub mod format;
 pub mod ring;
 
 pub mod observer;
+
+pub mod destination;

@@ -1,0 +1,172 @@
+//! What a destination counts, and what is wrong with it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use titan_config::LogTarget;
+
+/// What a destination counts, and what is wrong with it. Any thread may read it.
+#[derive(Debug)]
+pub struct DestinationFigures {
+    name: String,
+    written: AtomicU64,
+    dropped: AtomicU64,
+    bytes: AtomicU64,
+    /// Whether `trouble` has something that is wrong now; read without the lock.
+    is_in_trouble: AtomicBool,
+    trouble: Mutex<Trouble>,
+}
+
+#[derive(Debug, Default)]
+struct Trouble {
+    /// Why it fails now.
+    fault: Option<String>,
+    /// Whether it takes lines more slowly than they come.
+    is_behind: bool,
+    /// What is to be said.
+    untaken: Option<String>,
+}
+
+impl DestinationFigures {
+    /// All zero.
+    pub fn new(target: &LogTarget) -> DestinationFigures {
+        let name = match target {
+            LogTarget::Stdout => "stdout".to_owned(),
+            LogTarget::File { path, .. } => format!("file {}", path.display()),
+            LogTarget::Syslog { address, .. } => format!("syslog {address}"),
+        };
+        DestinationFigures {
+            name,
+            written: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            is_in_trouble: AtomicBool::new(false),
+            trouble: Mutex::default(),
+        }
+    }
+
+    /// The destination as the configuration has it: `stdout`, `file /var/log/titan/access.log`, `syslog udp://10.0.0.1:514`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Lines that the system has taken as a whole.
+    pub fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// Lines that will never be written, or not as a whole.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that the system has taken, with what the protocol of the destination adds.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether lines are being dropped, or would be.
+    pub fn is_in_trouble(&self) -> bool {
+        self.is_in_trouble.load(Ordering::Relaxed)
+    }
+
+    /// What last went wrong, unless it was taken before: `cannot write to /var/log/a: No space left on device (os error 28)`. What
+    /// goes on being wrong in the same way is told once.
+    pub fn take_trouble(&self) -> Option<String> {
+        self.lock().untaken.take()
+    }
+
+    pub(super) fn add_written(&self, lines: usize) {
+        self.written.fetch_add(lines as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_dropped(&self, lines: usize) {
+        self.dropped.fetch_add(lines as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_bytes(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// It fails, for that reason.
+    pub(super) fn fail(&self, reason: String) {
+        let mut trouble = self.lock();
+        if trouble.fault.as_ref() != Some(&reason) {
+            trouble.untaken = Some(reason.clone());
+            trouble.fault = Some(reason);
+        }
+        self.is_in_trouble.store(true, Ordering::Relaxed);
+    }
+
+    /// It fails no more.
+    pub(super) fn recover(&self) {
+        if self.is_in_trouble() {
+            self.settle(|trouble| trouble.fault = None);
+        }
+    }
+
+    /// It takes lines more slowly than they come. Of one that fails that is no news.
+    pub(super) fn fall_behind(&self) {
+        let mut trouble = self.lock();
+        if !trouble.is_behind && trouble.fault.is_none() {
+            trouble.untaken =
+                Some(format!("lines for {} are dropped: it does not take them in time", self.name));
+        }
+        trouble.is_behind = true;
+        self.is_in_trouble.store(true, Ordering::Relaxed);
+    }
+
+    /// It has taken most of what there was.
+    pub(super) fn catch_up(&self) {
+        if self.is_in_trouble() {
+            self.settle(|trouble| trouble.is_behind = false);
+        }
+    }
+
+    fn settle(&self, change: impl FnOnce(&mut Trouble)) {
+        let mut trouble = self.lock();
+        change(&mut trouble);
+        let is_in_trouble = trouble.fault.is_some() || trouble.is_behind;
+        self.is_in_trouble.store(is_in_trouble, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Trouble> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_told_once_until_it_changes() {
+        let figures = DestinationFigures::new(&LogTarget::Stdout);
+        assert!(!figures.is_in_trouble());
+        for _ in 0..2 {
+            figures.fail("a".to_owned());
+        }
+        assert_eq!(figures.take_trouble().as_deref(), Some("a"));
+        figures.fail("a".to_owned());
+        assert_eq!(figures.take_trouble(), None);
+        figures.fail("b".to_owned());
+        figures.fall_behind();
+        assert_eq!(figures.take_trouble().as_deref(), Some("b"));
+        figures.recover();
+        assert!(figures.is_in_trouble(), "it is behind still");
+        figures.catch_up();
+        assert!(!figures.is_in_trouble());
+        figures.fail("b".to_owned());
+        assert_eq!(figures.take_trouble().as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn falling_behind_is_told_of_what_does_not_fail() {
+        let figures = DestinationFigures::new(&LogTarget::Stdout);
+        figures.fall_behind();
+        let told = figures.take_trouble().unwrap();
+        assert_eq!(told, "lines for stdout are dropped: it does not take them in time");
+        figures.fall_behind();
+        assert_eq!(figures.take_trouble(), None);
+        assert!(figures.is_in_trouble());
+    }
+}
