@@ -103,7 +103,8 @@ section! {
     "log_file", "a log file", Any;
     /// A file for lines. They are appended to it; it is created with mode 0640, and its directory must exist. It is opened at
     /// the start, which fails if that is not possible, opened again if it was moved or deleted, and on SIGUSR1, as after
-    /// logrotate has moved it. A plain string sets `path` alone.
+    /// logrotate has moved it. While it cannot be written, lines are dropped and counted; the next attempt comes a second later.
+    /// A FIFO must have a reader. A plain string sets `path` alone.
     pub(crate) struct LogFile {
         /// The file. A relative path starts at the directory of the file that says it.
         pub(crate) path: PathBuf = required(log_path()),
@@ -115,12 +116,14 @@ section! {
 
 section! {
     "log_rotation", "a log rotation", Any;
-    /// When a log file is renamed, and another one is begun. Its new name has the time: `access.log.20261127T161500Z`. No line
-    /// is lost. Do not use it together with logrotate.
+    /// When a log file is renamed, and another one is begun. Its new name has the time: `access.log.20261127T161500Z`, and a
+    /// second one of the same second `access.log.20261127T161500Z-1`. No line is lost, and no file is replaced. If `path` is a
+    /// symbolic link, the file that it leads to is renamed in its own directory. Do not use it together with logrotate.
     pub struct Rotation {
-        /// The size at which it happens. A file may be larger by the lines that are written at once.
+        /// The size, before a line that would exceed it. A single line may be longer.
         pub size: Option<ByteSize> = optional("any size", size(4 << 10..=1 << 50)),
-        /// The age at which it happens, since the file was begun.
+        /// The age at which it happens, before the next line: since the first line of the file, or after a restart since the file
+        /// was made. Where the file system does not know that, it is the time of the last change.
         pub age: Option<Duration> = optional("any age", duration(MIN_AGE..=MAX_AGE)),
         /// How many old files stay; older ones are deleted, if their names are such as this rotation gives.
         pub keep: u16 = default("7", whole(1..=MAX_OLD_LOGS)),
@@ -133,7 +136,8 @@ section! {
     /// plain string sets `address` alone.
     pub(crate) struct Syslog {
         /// Where it is: `udp://10.0.0.1:514` sends a datagram for each line, cut at 8 KiB; `tcp://logs.example:601` sends
-        /// them over a connection, with their length (RFC 6587); `unix:///dev/log` is a socket of this machine.
+        /// them over a connection, with their length (RFC 6587); `unix:///dev/log` is a socket of this machine, for the same
+        /// datagrams. While it cannot be connected to, lines wait: up to 64 batches or 8 MiB.
         pub(crate) address: SyslogAddress = required(syslog_address()),
         /// What the server takes the lines for.
         pub(crate) facility: Facility = default("local0", words(FACILITIES)),
