@@ -1,12 +1,10 @@
 //! The access log: which exchanges are told of, how, and where.
 
 mod fields;
-mod schema;
 mod target;
 mod template;
 
 pub use fields::LogField;
-pub use schema::access_log_schema;
 pub use target::{Facility, LogTarget, Rotation, SyslogAddress, SyslogServer};
 pub use template::{LogFormat, LogPart, LogTemplate};
 

@@ -180,9 +180,11 @@ mod cases;
 
 mod schema;
 
+mod record_schema;
+
 pub use access_log::{
     AccessLog, Captures, Facility, LogAlways, LogField, LogFormat, LogOnly, LogPart, LogTarget,
-    LogTemplate, Rotation, SyslogAddress, SyslogServer, access_log_schema,
+    LogTemplate, Rotation, SyslogAddress, SyslogServer,
 };
 pub use address::{EndpointAddress, ListenAddress};
 pub use admin::{Admin, AdminRights, AdminSocket, AdminToken};
@@ -217,6 +219,7 @@ pub use pointer::MemberPattern;
 pub use policy::*;
 pub use pressure::Pressure;
 pub use quantity::{ByteSize, Cap, Percent, duration};
+pub use record_schema::access_log_schema;
 pub use reference::reference;
 pub use report::Report;
 pub use resolved::Resolved;

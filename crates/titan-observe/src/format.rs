@@ -9,12 +9,28 @@ mod text;
 pub use clock_time::Stamps;
 
 use crate::record::Recorded;
-use crate::secret::SecretNames;
-use titan_config::{Captures, LogFormat, LogTemplate};
+use crate::secret::{JudgedName, SecretNames};
+use json::Json;
+use template::Template;
+use titan_config::{Captures, LogFormat};
+
+/// Writes records in the format of one log.
+#[derive(Debug)]
+pub struct Formatter {
+    format: Format,
+    memory: Memory,
+}
+
+#[derive(Debug)]
+enum Format {
+    Json(Json),
+    Combined,
+    Template(Template),
+}
 
 /// What the formatting of one record leaves for that of the next.
 #[derive(Debug, Default)]
-pub struct Formatter {
+struct Memory {
     stamps: Stamps,
     secrets: SecretNames,
     /// A text that is being put together.
@@ -22,38 +38,32 @@ pub struct Formatter {
 }
 
 impl Formatter {
-    /// Appends a record as a line in that format; of what was captured with what a log is to have.
-    pub fn line(
-        &mut self,
-        format: &LogFormat,
-        captures: &Captures,
-        record: &Recorded<'_>,
-        out: &mut Vec<u8>,
-    ) {
+    /// The format of a log; of what was captured JSON has what the log is to have.
+    pub fn new(format: &LogFormat, captures: &Captures) -> Formatter {
+        let format = match format {
+            LogFormat::Json => Format::Json(Json::new(captures)),
+            LogFormat::Combined => Format::Combined,
+            LogFormat::Template(template) => Format::Template(Template::new(template)),
+        };
+        Formatter { format, memory: Memory::default() }
+    }
+
+    /// Appends a record as a line of ASCII: as an object of JSON (RFC 8259), in the combined log format, or as a text with
+    /// fields.
+    pub fn line(&mut self, record: &Recorded<'_>, out: &mut Vec<u8>) {
+        let Formatter { format, memory } = self;
         match format {
-            LogFormat::Json => self.json(captures, record, out),
-            LogFormat::Combined => self.combined(record, out),
-            LogFormat::Template(template) => self.template(template, record, out),
+            Format::Json(json) => json.write(memory, record, out),
+            Format::Combined => combined::write(memory, record, out),
+            Format::Template(template) => template.write(memory, record, out),
         }
-    }
-
-    /// Appends a record as one line of JSON (RFC 8259), of ASCII alone.
-    pub fn json(&mut self, captures: &Captures, record: &Recorded<'_>, out: &mut Vec<u8>) {
-        json::write(self, captures, record, out);
         out.push(b'\n');
     }
+}
 
-    /// Appends a record as a line with these fields.
-    pub fn template(&mut self, template: &LogTemplate, record: &Recorded<'_>, out: &mut Vec<u8>) {
-        template::write(self, template, record, out);
-        out.push(b'\n');
-    }
-
-    /// Appends a record as a line of the combined log format.
-    pub fn combined(&mut self, record: &Recorded<'_>, out: &mut Vec<u8>) {
-        combined::write(self, record, out);
-        out.push(b'\n');
-    }
+/// The names, and what is secret of what they name.
+fn judged(names: impl Iterator<Item = impl ToString>) -> Vec<JudgedName> {
+    names.map(|name| JudgedName::new(name.to_string())).collect()
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 //! | records on their way from a worker to the thread that reads them | [`ring`] |
 //! | that thread, and whom it tells | [`observer`] |
 //! | where lines are written to | [`destination`] |
+//! | the access log | [`access`] |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
 
@@ -30,3 +31,5 @@ pub mod ring;
 pub mod observer;
 
 pub mod destination;
+
+pub mod access;

@@ -8,7 +8,6 @@ mod recorded;
 
 pub use recorded::{CapturedValue, Recorded};
 
-use bytes::Writer;
 use std::net::IpAddr;
 use std::time::Duration;
 use titan_http::{Scheme, Status, Version};
@@ -166,8 +165,16 @@ pub enum CaptureKind {
 /// A part of an arena.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
-    start: u32,
+    start: u16,
     length: u16,
+}
+
+impl Place {
+    /// What is there; nothing where the arena is too short.
+    fn of(self, arena: &[u8]) -> &[u8] {
+        let start = usize::from(self.start);
+        arena.get(start..start + usize::from(self.length)).unwrap_or_default()
+    }
 }
 
 /// A captured value, and what it is called.
@@ -241,14 +248,7 @@ impl ExchangeRecord {
 
     /// Appends it to `out`, as [`Recorded::first_of`] reads it.
     pub fn write_to(&self, out: &mut Vec<u8>) {
-        let mut writer = Writer::begin(out);
-        writer.facts(&self.facts);
-        self.texts.iter().for_each(|place| writer.length(place.length));
-        self.texts.iter().for_each(|place| writer.bytes(self.at(*place)));
-        for Captured { kind, name, value } in &self.captured {
-            writer.captured(*kind, self.at(*name), self.at(*value));
-        }
-        writer.end();
+        bytes::write(self, out);
     }
 
     fn push(&mut self, text: &[u8]) -> Place {
@@ -264,12 +264,11 @@ impl ExchangeRecord {
             self.arena.extend_from_slice(&part[..part.len().min(room)]);
         }
         let length = u16::try_from(self.arena.len() - start).expect("bounded by `MAX_TEXT`");
-        Place { start: u32::try_from(start).expect("bounded by `MAX_TEXTS`"), length }
+        Place { start: u16::try_from(start).expect("bounded by `MAX_TEXTS`"), length }
     }
 
-    fn at(&self, Place { start, length }: Place) -> &[u8] {
-        let start = start as usize;
-        &self.arena[start..start + usize::from(length)]
+    fn at(&self, place: Place) -> &[u8] {
+        place.of(&self.arena)
     }
 }
 

@@ -12,10 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// How many bytes of records are collected before they are handed on.
-pub const BATCH: usize = 64 << 10;
+/// How many bytes of records are collected before they are handed on. Of smaller batches a busy worker makes so many that waking
+/// their reader costs more than reading them.
+pub const BATCH: usize = 256 << 10;
 /// How many batches of one worker may be on their way: with `BATCH`, 8 MiB and one record each.
-pub const MAX_BATCHES: usize = 128;
+pub const MAX_BATCHES: usize = 32;
 /// How many emptied batches a worker gets back; others are freed.
 const MAX_RETURNED: usize = 4;
 

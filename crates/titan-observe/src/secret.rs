@@ -8,6 +8,32 @@ use titan_http::query;
 #[derive(Debug, Default)]
 pub struct SecretNames(HashMap<Box<[u8]>, bool>);
 
+/// The name of something that records may have, and whether what has it is secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JudgedName {
+    name: Box<str>,
+    is_secret: bool,
+}
+
+impl JudgedName {
+    /// That name.
+    pub fn new(name: impl Into<Box<str>>) -> JudgedName {
+        let name = name.into();
+        let is_secret = is_secret(&name);
+        JudgedName { name, is_secret }
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether what has that name is secret.
+    pub fn is_secret(&self) -> bool {
+        self.is_secret
+    }
+}
+
 /// How many names are remembered.
 const REMEMBERED: usize = 1024;
 /// How deep escapes are looked into.

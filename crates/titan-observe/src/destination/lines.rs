@@ -22,6 +22,17 @@ impl Lines {
         self.ends.is_empty()
     }
 
+    /// Forgets all of them.
+    pub fn clear(&mut self) {
+        self.text.clear();
+        self.ends.clear();
+    }
+
+    /// Ends the line that stands last in `text`, of what began then, in microseconds since 1970.
+    pub fn end(&mut self, began: u64) {
+        self.ends.push((self.text.len(), began));
+    }
+
     /// Where in `text` the line of that index begins; for the number of lines, where they end.
     pub(super) fn start(&self, index: usize) -> usize {
         index.checked_sub(1).map_or(0, |before| self.ends[before].0)

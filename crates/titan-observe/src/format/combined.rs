@@ -1,27 +1,27 @@
 //! A record in the combined log format, which the log tools of web servers read.
 
-use super::{Formatter, text};
+use super::{Memory, text};
 use crate::record::{Facts, Recorded, Text};
 use titan_http::{Status, Version};
 
 /// Appends it: client, two fields that are never known, time, request, status, bytes of the response, referer, user agent.
-pub(super) fn write(formatter: &mut Formatter, record: &Recorded<'_>, out: &mut Vec<u8>) {
+pub(super) fn write(memory: &mut Memory, record: &Recorded<'_>, out: &mut Vec<u8>) {
     let Facts { client, started, version, status, response_bytes, .. } = record.facts;
     match client {
         Some(client) => text::address(client, out),
         None => out.push(b'-'),
     }
     out.extend_from_slice(b" - - [");
-    formatter.stamps.common(started, out);
+    memory.stamps.common(started, out);
     out.extend_from_slice(b"] \"");
     text::escaped(record.text(Text::Method), out);
     out.push(b' ');
     text::escaped(record.path(), out);
-    formatter.scratch.clear();
-    if record.write_query(&mut formatter.secrets, &mut formatter.scratch) {
+    memory.scratch.clear();
+    if record.write_query(&mut memory.secrets, &mut memory.scratch) {
         out.push(b'?');
-        if !formatter.scratch.is_empty() {
-            text::escaped(&formatter.scratch, out);
+        if !memory.scratch.is_empty() {
+            text::escaped(&memory.scratch, out);
         }
     }
     out.extend_from_slice(b" HTTP/");

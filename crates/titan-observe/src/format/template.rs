@@ -1,42 +1,63 @@
 //! A record as a text with fields. What there was not is `-`.
 
-use super::{Formatter, text};
+use super::{Memory, text};
 use crate::record::{CacheUse, CaptureKind, Facts, Phases, Recorded, Text};
+use crate::secret::JudgedName;
 use std::time::Duration;
 use titan_config::{LogField, LogPart, LogTemplate};
 use titan_http::Status;
 use titan_io::error::Side;
 
-/// Appends it.
-pub(super) fn write(
-    formatter: &mut Formatter,
-    template: &LogTemplate,
-    record: &Recorded<'_>,
-    out: &mut Vec<u8>,
-) {
-    for part in &template.parts {
-        match part {
-            LogPart::Text(text) => out.extend_from_slice(text.as_bytes()),
-            LogPart::Field(name) => field(formatter, *name, record, out),
-            LogPart::RequestHeader(name) => {
-                captured(formatter, CaptureKind::RequestHeader, name.as_str(), record, out);
-            }
-            LogPart::ResponseHeader(name) => {
-                captured(formatter, CaptureKind::ResponseHeader, name.as_str(), record, out);
-            }
-            LogPart::Claim(claim) => {
-                captured(formatter, CaptureKind::Claim, &claim.to_string(), record, out);
+/// The parts of a line.
+#[derive(Debug)]
+pub(super) struct Template(Vec<Part>);
+
+#[derive(Debug)]
+enum Part {
+    Text(Box<str>),
+    Field(LogField),
+    Captured(CaptureKind, JudgedName),
+}
+
+impl Template {
+    pub(super) fn new(template: &LogTemplate) -> Template {
+        Template(template.parts.iter().map(Part::new).collect())
+    }
+
+    /// Appends a record.
+    pub(super) fn write(&self, memory: &mut Memory, record: &Recorded<'_>, out: &mut Vec<u8>) {
+        for part in &self.0 {
+            match part {
+                Part::Text(text) => out.extend_from_slice(text.as_bytes()),
+                Part::Field(name) => field(memory, *name, record, out),
+                Part::Captured(kind, name) => {
+                    text::escaped(record.find(*kind, name).unwrap_or_default(), out);
+                }
             }
         }
     }
 }
 
-fn field(formatter: &mut Formatter, name: LogField, record: &Recorded<'_>, out: &mut Vec<u8>) {
+impl Part {
+    fn new(part: &LogPart) -> Part {
+        let captured =
+            |kind, name: &dyn ToString| Part::Captured(kind, JudgedName::new(name.to_string()));
+        match part {
+            LogPart::Text(text) => Part::Text(text.as_str().into()),
+            LogPart::Field(field) => Part::Field(*field),
+            LogPart::RequestHeader(name) => captured(CaptureKind::RequestHeader, &name.as_str()),
+            LogPart::ResponseHeader(name) => captured(CaptureKind::ResponseHeader, &name.as_str()),
+            LogPart::Claim(claim) => captured(CaptureKind::Claim, claim),
+        }
+    }
+}
+
+fn field(memory: &mut Memory, name: LogField, record: &Recorded<'_>, out: &mut Vec<u8>) {
     let facts = &record.facts;
     let Facts { started, took, .. } = *facts;
     let Phases { head, policies, queue, connect, tls, upstream_head } = facts.phases;
     match name {
-        LogField::Time => formatter.stamps.rfc3339(started, out),
+        LogField::Time => memory.stamps.rfc3339(started, out),
         LogField::Event => word(facts.event.name(), out),
         LogField::Listener => text::escaped(record.text(Text::Listener), out),
         LogField::Protocol => {
@@ -51,7 +72,7 @@ fn field(formatter: &mut Formatter, name: LogField, record: &Recorded<'_>, out: 
         LogField::Scheme => word(facts.scheme.as_str(), out),
         LogField::Host => text::escaped(record.text(Text::Host), out),
         LogField::Path => text::escaped(record.path(), out),
-        LogField::Query => query(formatter, record, out),
+        LogField::Query => query(memory, record, out),
         LogField::Route => text::escaped(record.text(Text::Route), out),
         LogField::Upstream => text::escaped(record.text(Text::Upstream), out),
         LogField::Endpoint => text::escaped(record.text(Text::Endpoint), out),
@@ -108,22 +129,11 @@ fn milliseconds(duration: Option<Duration>, out: &mut Vec<u8>) {
     or_none(duration, out, text::milliseconds);
 }
 
-fn query(formatter: &mut Formatter, record: &Recorded<'_>, out: &mut Vec<u8>) {
-    formatter.scratch.clear();
-    formatter.scratch.push(b'?');
-    match record.write_query(&mut formatter.secrets, &mut formatter.scratch) {
-        true => text::escaped(&formatter.scratch, out),
+fn query(memory: &mut Memory, record: &Recorded<'_>, out: &mut Vec<u8>) {
+    memory.scratch.clear();
+    memory.scratch.push(b'?');
+    match record.write_query(&mut memory.secrets, &mut memory.scratch) {
+        true => text::escaped(&memory.scratch, out),
         false => out.push(b'-'),
     }
-}
-
-fn captured(
-    formatter: &mut Formatter,
-    kind: CaptureKind,
-    name: &str,
-    record: &Recorded<'_>,
-    out: &mut Vec<u8>,
-) {
-    let found = record.find(kind, name.as_bytes(), &mut formatter.secrets);
-    text::escaped(found.unwrap_or_default(), out);
 }

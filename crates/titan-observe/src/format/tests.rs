@@ -1,3 +1,5 @@
+//! What lines say, and that nobody obeys them.
+
 use super::*;
 use crate::record::{CacheUse, CaptureKind, ExchangeRecord, Facts, Phases, Text, TlsVersion};
 use proptest::prelude::*;
@@ -64,11 +66,13 @@ fn full() -> ExchangeRecord {
 
 /// The settings of an access log to which everything is told.
 fn log(format: &str) -> AccessLog {
-    const CAPTURES: &str = "request_headers: [X-Tenant, Authorization, X-Other], response_headers: Content-Type, claims: sub";
+    const CAPTURES: &str = "request_headers: [X-Tenant, Authorization, X-Other], \
+        response_headers: Content-Type, claims: sub";
     let captures = if format == "json" { CAPTURES } else { "" };
     let text = format!(
         "listeners: [\":1\"]\nroutes: [{{ respond: 204 }}]\n\
-         policies: {{ p: {{ jwt: {{ providers: {{ algorithms: HS256, keys: {{ secret: forty bytes that nobody but us can guess }} }} }} }} }}\n\
+         policies: {{ p: {{ jwt: {{ providers: {{ algorithms: HS256, \
+           keys: {{ secret: forty bytes that nobody but us can guess }} }} }} }} }}\n\
          apply: [p]\naccess_log: {{ stdout: {{}}, format: '{format}', {captures} }}"
     );
     Config::parse("test", &text).unwrap().access_log.remove(0)
@@ -78,7 +82,7 @@ fn line(record: &ExchangeRecord, log: &AccessLog) -> String {
     let (mut bytes, mut line) = (Vec::new(), Vec::new());
     record.write_to(&mut bytes);
     let (record, _) = Recorded::first_of(&bytes).unwrap();
-    Formatter::default().line(&log.format, &log.captures, &record, &mut line);
+    Formatter::new(&log.format, &log.captures).line(&record, &mut line);
     String::from_utf8(line).unwrap()
 }
 
@@ -148,8 +152,12 @@ fn combined_is_what_log_tools_read() {
 proptest! {
     /// Escapes of a terminal, ends of lines, marks that turn the direction of text, HTML, bytes that are no text.
     #[test]
-    fn a_line_is_one_line_of_ascii_and_tells_what_was_sent(value in prop::collection::vec(any::<u8>(), 1..60), characters in "\\PC{0,10}[\u{202e}\u{1b}\u{9b}<>\"\\\\\n\r]{0,5}") {
-        static LOGS: LazyLock<[AccessLog; 3]> = LazyLock::new(|| [log("json"), log("combined"), log("{user_agent} {path} {claim.sub}")]);
+    fn a_line_is_one_line_of_ascii_and_tells_what_was_sent(
+        value in prop::collection::vec(any::<u8>(), 1..60),
+        characters in "\\PC{0,10}[\u{202e}\u{1b}\u{9b}<>\"\\\\\n\r]{0,5}",
+    ) {
+        static LOGS: LazyLock<[AccessLog; 3]> =
+            LazyLock::new(|| ["json", "combined", "{user_agent} {path} {claim.sub}"].map(log));
         let logs = &*LOGS;
         for value in [&value[..], characters.as_bytes()].into_iter().filter(|it| !it.is_empty()) {
             let mut record = full();

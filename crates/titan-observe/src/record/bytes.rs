@@ -1,39 +1,63 @@
-//! The form that a record has between the worker that makes it and those that read it: numbers of fixed size, the lengths
-//! of all texts, the texts, and the captured values until the end.
+//! The form that a record has between the worker that makes it and those that read it: numbers of fixed size, the places of
+//! all texts, the captured values, and the arena in which all of these are. It is four copies: a record has two dozen texts.
 
-use super::{CacheUse, CaptureKind, Event, Facts, Phases, Text, TlsVersion};
+use super::{
+    CacheUse, CaptureKind, Captured, Event, ExchangeRecord, Facts, Phases, Place, Text, TlsVersion,
+};
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 use titan_http::{Scheme, Status, Version};
 use titan_io::error::Side;
 
-/// The bytes of everything that is no text, the length of the whole first.
-pub(super) const FACTS: usize = 4 + 10 + 4 + 4 * 8 + 6 * 4 + 2 * 17;
+/// The bytes of everything that is no text and of the places of texts, the length of the whole first.
+const FIXED: usize = 4 + 10 + 4 + 4 * 8 + 6 * 4 + 2 * 17 + 4 * Text::COUNT + 2;
+/// Those of a captured value.
+const CAPTURED: usize = 9;
 /// How long a phase is told to be that there was not.
 const NONE: u32 = u32::MAX;
 
-/// Appends one record.
-pub(super) struct Writer<'w> {
-    out: &'w mut Vec<u8>,
-    start: usize,
-}
-
-/// Reads what a [`Writer`] has written. What is missing reads as zeros: there is nothing that a reader could do about it.
+/// Reads what [`write`] has written. What is missing reads as zeros: there is nothing that a reader could do about it.
 pub(super) struct Reader<'r>(pub(super) &'r [u8]);
 
 /// Numbers of fixed size, one after the other.
 struct Numbers {
-    bytes: [u8; FACTS],
+    bytes: [u8; FIXED],
     filled: usize,
 }
 
-impl<'w> Writer<'w> {
-    pub(super) fn begin(out: &'w mut Vec<u8>) -> Writer<'w> {
-        let start = out.len();
-        Writer { out, start }
+/// Appends a record.
+pub(super) fn write(record: &ExchangeRecord, out: &mut Vec<u8>) {
+    let ExchangeRecord { facts, arena, texts, captured } = record;
+    let length = FIXED + captured.len() * CAPTURED + arena.len();
+    let mut numbers = Numbers { bytes: [0; FIXED], filled: 0 };
+    numbers.push(u32::try_from(length).expect("bounded by `MAX_TEXTS`").to_le_bytes());
+    numbers.facts(facts);
+    texts.iter().for_each(|place| numbers.push(place_bytes(*place)));
+    let count = u16::try_from(captured.len()).expect("bounded by `MAX_CAPTURED`");
+    numbers.push(count.to_le_bytes());
+    out.reserve(length);
+    out.extend_from_slice(&numbers.bytes);
+    for Captured { kind, name, value } in captured {
+        let [name, value] = [place_bytes(*name), place_bytes(*value)];
+        out.push(*kind as u8);
+        out.extend_from_slice(&name);
+        out.extend_from_slice(&value);
+    }
+    out.extend_from_slice(arena);
+}
+
+fn place_bytes(Place { start, length }: Place) -> [u8; 4] {
+    let ([a, b], [c, d]) = (start.to_le_bytes(), length.to_le_bytes());
+    [a, b, c, d]
+}
+
+impl Numbers {
+    fn push<const N: usize>(&mut self, bytes: [u8; N]) {
+        self.bytes[self.filled..self.filled + N].copy_from_slice(&bytes);
+        self.filled += N;
     }
 
-    pub(super) fn facts(&mut self, facts: &Facts) {
+    fn facts(&mut self, facts: &Facts) {
         let Facts {
             event,
             started,
@@ -54,8 +78,7 @@ impl<'w> Writer<'w> {
             client,
             peer,
         } = *facts;
-        let mut numbers = Numbers { bytes: [0; FACTS], filled: 4 };
-        numbers.push([
+        self.push([
             event as u8,
             version as u8,
             tls.map_or(0, |tls| 1 + tls as u8),
@@ -65,53 +88,21 @@ impl<'w> Writer<'w> {
             cache(token_cache),
             cache(auth_cache),
         ]);
-        numbers.push(attempts.to_le_bytes());
-        numbers.push(status.map_or(0, Status::code).to_le_bytes());
-        numbers.push(upstream_status.map_or(0, Status::code).to_le_bytes());
-        numbers.push(started.to_le_bytes());
-        numbers.push(micros(took).to_le_bytes());
-        numbers.push(request_bytes.to_le_bytes());
-        numbers.push(response_bytes.to_le_bytes());
+        self.push(attempts.to_le_bytes());
+        self.push(status.map_or(0, Status::code).to_le_bytes());
+        self.push(upstream_status.map_or(0, Status::code).to_le_bytes());
+        self.push(started.to_le_bytes());
+        self.push(micros(took).to_le_bytes());
+        self.push(request_bytes.to_le_bytes());
+        self.push(response_bytes.to_le_bytes());
         for phase in [head, policies, queue, connect, handshake, upstream_head] {
-            numbers.push(phase.map_or(NONE, short_micros).to_le_bytes());
+            self.push(phase.map_or(NONE, short_micros).to_le_bytes());
         }
         for address in [client, peer] {
             let (family, bytes) = address.map_or((0, [0; 16]), address_bytes);
-            numbers.push([family]);
-            numbers.push(bytes);
+            self.push([family]);
+            self.push(bytes);
         }
-        self.out.extend_from_slice(&numbers.bytes);
-    }
-
-    pub(super) fn length(&mut self, length: u16) {
-        self.bytes(&length.to_le_bytes());
-    }
-
-    pub(super) fn bytes(&mut self, bytes: &[u8]) {
-        self.out.extend_from_slice(bytes);
-    }
-
-    pub(super) fn captured(&mut self, kind: CaptureKind, name: &[u8], value: &[u8]) {
-        self.out.push(kind as u8);
-        for text in [name, value] {
-            self.length(u16::try_from(text.len()).expect("bounded by `MAX_TEXT`"));
-        }
-        self.bytes(name);
-        self.bytes(value);
-    }
-
-    /// Notes how long the whole is.
-    pub(super) fn end(self) {
-        let Writer { out, start } = self;
-        let length = u32::try_from(out.len() - start).expect("bounded by `MAX_TEXTS`");
-        out[start..start + 4].copy_from_slice(&length.to_le_bytes());
-    }
-}
-
-impl Numbers {
-    fn push<const N: usize>(&mut self, bytes: [u8; N]) {
-        self.bytes[self.filled..self.filled + N].copy_from_slice(&bytes);
-        self.filled += N;
     }
 }
 
@@ -160,27 +151,33 @@ impl<'r> Reader<'r> {
         }
     }
 
-    pub(super) fn texts(&mut self) -> [&'r [u8]; Text::COUNT] {
-        let lengths: [usize; Text::COUNT] = std::array::from_fn(|_| self.u16().into());
-        lengths.map(|length| self.bytes(length))
+    /// The texts, the captured values, and the arena of both.
+    pub(super) fn texts(&mut self) -> ([Place; Text::COUNT], &'r [u8], &'r [u8]) {
+        let texts = std::array::from_fn(|_| self.place());
+        let count = usize::from(self.u16());
+        let captured = self.bytes(count * CAPTURED);
+        (texts, captured, self.0)
     }
 
-    pub(super) fn captured(&mut self) -> Option<(CaptureKind, &'r [u8], &'r [u8])> {
+    pub(super) fn captured(&mut self) -> Option<Captured> {
         let kind = match self.0.first()? {
             0 => CaptureKind::RequestHeader,
             1 => CaptureKind::ResponseHeader,
             _ => CaptureKind::Claim,
         };
         self.0 = &self.0[1..];
-        let (name, value) = (self.u16(), self.u16());
-        Some((kind, self.bytes(name.into()), self.bytes(value.into())))
+        Some(Captured { kind, name: self.place(), value: self.place() })
+    }
+
+    fn place(&mut self) -> Place {
+        Place { start: self.u16(), length: self.u16() }
     }
 
     pub(super) fn u32(&mut self) -> u32 {
         u32::from_le_bytes(self.array())
     }
 
-    pub(super) fn bytes(&mut self, length: usize) -> &'r [u8] {
+    fn bytes(&mut self, length: usize) -> &'r [u8] {
         let (bytes, rest) = self.0.split_at(length.min(self.0.len()));
         self.0 = rest;
         bytes

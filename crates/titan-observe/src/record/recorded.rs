@@ -1,16 +1,17 @@
 //! A record as its readers see it: without what is secret.
 
-use super::bytes::{FACTS, Reader};
-use super::{CaptureKind, Facts, Text};
-use crate::secret::SecretNames;
+use super::bytes::Reader;
+use super::{CaptureKind, Captured, Facts, Place, Text};
+use crate::secret::{JudgedName, SecretNames};
 
 /// A record of an exchange that is over.
 #[derive(Clone, Copy, Debug)]
 pub struct Recorded<'r> {
     /// What it tells that is no text.
     pub facts: Facts,
-    texts: [&'r [u8]; Text::COUNT],
+    texts: [Place; Text::COUNT],
     captured: &'r [u8],
+    arena: &'r [u8],
 }
 
 /// A value that the configuration wanted to know.
@@ -32,10 +33,11 @@ impl<'r> Recorded<'r> {
     pub fn first_of(bytes: &'r [u8]) -> Option<(Recorded<'r>, &'r [u8])> {
         let mut reader = Reader(bytes);
         let length = reader.u32() as usize;
-        let rest = bytes.get(length..).filter(|_| length > FACTS)?;
-        let mut reader = Reader(&bytes[4..length]);
-        let (facts, texts) = (reader.facts(), reader.texts());
-        Some((Recorded { facts, texts, captured: reader.0 }, rest))
+        let (record, rest) = bytes.split_at_checked(length)?;
+        let mut reader = Reader(record.get(4..)?);
+        let facts = reader.facts();
+        let (texts, captured, arena) = reader.texts();
+        Some((Recorded { facts, texts, captured, arena }, rest))
     }
 
     /// A text that is not secret; empty where there is none. The query is told by [`Recorded::write_query`] alone.
@@ -71,30 +73,28 @@ impl<'r> Recorded<'r> {
 
     /// The values that the configuration wanted to know.
     pub fn captured(&self, secrets: &mut SecretNames) -> impl Iterator<Item = CapturedValue<'r>> {
-        let mut reader = Reader(self.captured);
+        let (mut reader, arena) = (Reader(self.captured), self.arena);
         std::iter::from_fn(move || {
-            let (kind, name, value) = reader.captured()?;
+            let Captured { kind, name, value } = reader.captured()?;
+            let (name, value) = (name.of(arena), value.of(arena));
             let value = if secrets.is_secret(name) { MASK } else { value };
             Some(CapturedValue { kind, name, value })
         })
     }
 
     /// One of them, by its name.
-    pub fn find(
-        &self,
-        kind: CaptureKind,
-        name: &[u8],
-        secrets: &mut SecretNames,
-    ) -> Option<&'r [u8]> {
-        let mut reader = Reader(self.captured);
-        let found = std::iter::from_fn(|| reader.captured());
-        let (_, found, value) =
-            { found }.find(|(of, found, _)| *of == kind && found.eq_ignore_ascii_case(name))?;
-        Some(if secrets.is_secret(found) { MASK } else { value })
+    pub fn find(&self, kind: CaptureKind, wanted: &JudgedName) -> Option<&'r [u8]> {
+        let (mut reader, name) = (Reader(self.captured), wanted.as_str().as_bytes());
+        loop {
+            let Captured { kind: of, name: found, value } = reader.captured()?;
+            if of == kind && found.of(self.arena).eq_ignore_ascii_case(name) {
+                return Some(if wanted.is_secret() { MASK } else { value.of(self.arena) });
+            }
+        }
     }
 
     fn raw(&self, text: Text) -> &'r [u8] {
-        self.texts[text as usize]
+        self.texts[text as usize].of(self.arena)
     }
 }
 

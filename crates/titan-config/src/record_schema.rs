@@ -1,6 +1,6 @@
 //! The JSON Schema of a record as access logs write it.
 
-use super::fields::LogField;
+use crate::access_log::LogField;
 use crate::json::Json;
 
 /// The JSON Schema of a line of an access log in JSON: `docs/access-log.schema.json`.

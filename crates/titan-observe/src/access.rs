@@ -1,0 +1,99 @@
+//! The access log: which records are written, and as what.
+
+use crate::destination::{Destination, Lines};
+use crate::format::Formatter;
+use crate::observer::Subscriber;
+use crate::record::{Recorded, Text};
+use std::time::SystemTime;
+use titan_config::{AccessLog, LogAlways, LogOnly, Percent};
+
+/// One destination of the access log, with what it wants to have.
+pub struct AccessLogWriter {
+    only: LogOnly,
+    share: Percent,
+    always: LogAlways,
+    formatter: Formatter,
+    lines: Lines,
+    destination: Destination,
+    /// What the next number of chance follows from.
+    chance: u64,
+}
+
+impl AccessLogWriter {
+    /// What a configuration says, to that destination.
+    pub fn new(log: &AccessLog, destination: Destination) -> AccessLogWriter {
+        let AccessLog { to: _, format, captures, only, share, always, location: _ } = log;
+        AccessLogWriter {
+            only: only.clone(),
+            share: *share,
+            always: always.clone(),
+            formatter: Formatter::new(format, captures),
+            lines: Lines::default(),
+            destination,
+            chance: 0x9e37_79b9_7f4a_7c15,
+        }
+    }
+
+    /// Whether a record is written.
+    fn wants(&mut self, record: &Recorded<'_>) -> bool {
+        is_always(&self.always, record) || is_among(&self.only, record) && self.is_drawn()
+    }
+
+    /// Whether the next one belongs to the share that is written.
+    fn is_drawn(&mut self) -> bool {
+        if self.share == Percent::ALL {
+            return true;
+        }
+        // Xorshift: what is drawn has to be spread, not unforeseeable.
+        self.chance ^= self.chance << 13;
+        self.chance ^= self.chance >> 7;
+        self.chance ^= self.chance << 17;
+        self.share.takes(self.chance)
+    }
+}
+
+fn is_always(always: &LogAlways, record: &Recorded<'_>) -> bool {
+    let LogAlways { failures, statuses, slower_than } = always;
+    let facts = &record.facts;
+    *failures && facts.caused_by.is_some()
+        || facts.status.is_some_and(|status| statuses.contains(status))
+        || slower_than.is_some_and(|limit| facts.took > limit)
+}
+
+fn is_among(only: &LogOnly, record: &Recorded<'_>) -> bool {
+    let LogOnly { routes, statuses, slower_than } = only;
+    let (facts, route) = (&record.facts, record.text(Text::Route));
+    let is_its_route = || routes.iter().any(|name| name.as_str().as_bytes() == route);
+    (routes.is_empty() || is_its_route())
+        && (statuses.is_empty() || facts.status.is_some_and(|status| statuses.contains(status)))
+        && slower_than.is_none_or(|limit| facts.took > limit)
+}
+
+impl Subscriber for AccessLogWriter {
+    fn take(&mut self, mut records: &[u8]) {
+        self.lines.clear();
+        while let Some((record, rest)) = Recorded::first_of(records) {
+            if self.wants(&record) {
+                let AccessLogWriter { formatter, lines, .. } = self;
+                formatter.line(&record, &mut lines.text);
+                lines.end(record.facts.started);
+            }
+            records = rest;
+        }
+        if !self.lines.is_empty() {
+            self.destination.write(&self.lines, SystemTime::now());
+        }
+    }
+
+    fn reopen(&mut self) {
+        self.destination.reopen();
+    }
+
+    fn finish(&mut self) {
+        self.destination.finish();
+    }
+
+    fn wait(self: Box<Self>) {
+        self.destination.wait();
+    }
+}
