@@ -438,6 +438,7 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         pressure_closed: _,
         pressure_shed: _,
         pressure_pauses: _,
+        records_dropped: _,
         failures: _,
     } = cells;
     // Closed first: a connection that comes and goes meanwhile must not make more closed than accepted.

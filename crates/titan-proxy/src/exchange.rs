@@ -17,10 +17,12 @@ mod presence;
 mod retry;
 mod start;
 mod subrequest;
+mod telling;
 mod tunnel;
 
 use copy::Mirroring;
 use subrequest::SubrequestClient;
+use telling::Telling;
 pub(crate) use tunnel::Tunnel;
 
 use crate::forwarding::KnownClient;
@@ -33,6 +35,7 @@ use crate::steps::{Destination, Observer, Steps};
 use crate::upgrade::{TunnelPermit, Upgrade};
 use crate::worker::Worker;
 use std::future::{Future, poll_fn};
+use std::num::NonZeroU32;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -79,6 +82,8 @@ pub(crate) struct Exchange<'x, B: ?Sized, S: ?Sized> {
 pub(crate) struct Record {
     /// When the head of the request was complete.
     started: Instant,
+    /// The microseconds that it took to come, where that is known.
+    head_micros: Option<NonZeroU32>,
     /// The route that took the request. Of a subrequest it is that of the request which waits for it.
     route: Option<usize>,
     /// Whether a policy asks, not a client: the response is for that policy, and no other one sees it.
@@ -118,9 +123,19 @@ pub(crate) struct Record {
     tunnel: Option<Box<Tunnel>>,
     /// What is done for a mirror.
     mirroring: Option<Box<Mirroring>>,
+    /// What is told of the exchange at its end, where anybody is to hear of it.
+    telling: Option<Box<Telling>>,
 }
 
 impl Record {
+    /// That of a request whose head began to come then.
+    pub(crate) fn since(began: Option<Instant>) -> Record {
+        let record = Record::default();
+        let took = began.map(|began| record.started.saturating_duration_since(began).as_micros());
+        let head_micros = took.and_then(|took| NonZeroU32::new(u32::try_from(took).ok()?));
+        Record { head_micros, ..record }
+    }
+
     /// The response halves of the route's policies. Where there is an encoding, the body has to be made by it.
     pub(super) fn apply_to_response(
         &mut self,
@@ -137,6 +152,7 @@ impl Record {
         let chain = snapshot.chains.of(self.route);
         let state = (&mut self.policies, sent);
         let encoding = chain.apply_to_response(state, head, content, worker.of_policies());
+        self.tell_response(&head.fields);
         encoding.map_err(|_| Kind::Internal.into())
     }
 
@@ -183,6 +199,7 @@ impl Default for Record {
     fn default() -> Record {
         Record {
             started: Instant::now(),
+            head_micros: None,
             route: None,
             is_subrequest: false,
             is_copy: false,
@@ -202,6 +219,7 @@ impl Default for Record {
             running: None,
             tunnel: None,
             mirroring: None,
+            telling: None,
         }
     }
 }
@@ -233,6 +251,7 @@ impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
     pub(crate) async fn run(&mut self, refused: Option<Error>) -> Outcome {
         self.worker.cells().begun.add(1);
         self.snapshot.forwarding.judge(self.origin);
+        self.begin_telling();
         let dialect = Dialect::of_call(self.request);
         self.record.dialect = dialect.map(|dialect| dialect.of_response(&self.request.fields));
         let result = match refused {
@@ -273,7 +292,9 @@ impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
             // Who may see that it is malformed is for the policies to say.
             let _ = self.note_deadline(&proxy.config.timeouts);
         }
-        if let Step::Respond(response) = self.apply_policies(&found).await? {
+        let met = self.apply_policies(&found).await;
+        self.record.tell_policies(self.snapshot, &met);
+        if let Step::Respond(response) = met? {
             let BufferedResponse { head, body } = *response;
             return self.send(head, &body).await;
         }
@@ -417,6 +438,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             // The client may take its time over the problem document.
             self.record.running = None;
             self.worker.cells().count_failure(error);
+            self.record.tell_failure(error);
             verdict = match self.report_failure(error).await {
                 Ok(()) => Verdict::Responded,
                 Err(error) if error.has_no_client() => {
@@ -432,19 +454,22 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
 
     /// Counts the exchange, and runs the end halves of its policies.
     fn count(&mut self, is_complete: bool) {
-        let Record { route, status, started, policies, .. } = &mut self.record;
         let (kept, worker) = self.worker.of_policies();
+        let Record { route, status, started, .. } = &self.record;
         let end = ExchangeEnd {
             status: status.filter(|_| is_complete),
             took: started.elapsed(),
             received: self.body.received(),
             sent: self.sink.sent(),
         };
-        self.snapshot.counted(*route).cells(worker).count_response(end.status, end.took);
+        let route = *route;
+        self.snapshot.counted(route).cells(worker).count_response(end.status, end.took);
         let cells = self.worker.cells();
         cells.received.add(end.received);
         cells.sent.add(end.sent);
-        self.snapshot.chains.of(*route).on_end(&end, &mut policies.states, kept, worker);
+        self.tell(&end);
+        let policies = &mut self.record.policies;
+        self.snapshot.chains.of(route).on_end(&end, &mut policies.states, kept, worker);
     }
 
     /// Sends the failure to the client; fails with it if the response has begun or the client has gone, or is to get none.

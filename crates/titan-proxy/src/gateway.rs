@@ -35,6 +35,7 @@ use titan_config::{Config, Workers};
 use titan_io::io::Phase;
 use titan_io::registry::Registry;
 use titan_io::tls::Files;
+use titan_observe::observer::{Observer, ObserverWay};
 use titan_policies::jwt::Revocations;
 use titan_upstream::events::{Event, Events};
 use titan_upstream::failure_log::FailureDetail;
@@ -47,6 +48,7 @@ pub struct Gateway {
     loader: Loader,
     phase: watch::Sender<Phase>,
     workers: Vec<JoinHandle<()>>,
+    observer: Observer,
     ended: mpsc::Receiver<()>,
 }
 
@@ -57,6 +59,7 @@ pub struct Loader(Arc<Loading>);
 struct Loading {
     /// What outlives a configuration.
     registry: Registry,
+    observer: ObserverWay,
     current: Arc<ArcSwap<Snapshot>>,
     metrics: Arc<Metrics>,
     /// Whose endpoints are watched over.
@@ -228,7 +231,10 @@ impl Gateway {
 
     /// Joins the threads; tells whether all ended as they should. Only after [`Gateway::ended`].
     pub fn join(self) -> bool {
-        self.workers.into_iter().map(JoinHandle::join).all(|result| result.is_ok())
+        let ended = self.workers.into_iter().map(JoinHandle::join);
+        let have_ended_well = ended.fold(true, |all, result| all & result.is_ok());
+        self.observer.end();
+        have_ended_well
     }
 }
 
@@ -242,14 +248,17 @@ impl PreparedGateway {
     pub fn start(self) -> Result<Gateway, LoadError> {
         let PreparedGateway { config, registry, prepared, rebound, taken: _, phase } = self;
         let (watched, count) = (phase.subscribe(), rebound.opened.len());
-        let snapshot = prepared.take_effect();
+        let (snapshot, logs) = prepared.take_effect();
         let metrics = Arc::new(snapshot.metrics(count));
         let (end, ended) = mpsc::channel(count + 1);
         let cores = if config.workers.pin { allowed_cores() } else { Vec::new() };
         let reclaim = Arc::new(Reclaim::new(count));
+        let observer = Observer::start(count).map_err(LoadError::Thread)?;
+        observer.way().tell(logs);
         let (mut workers, mut orders) = (Vec::with_capacity(count), Vec::with_capacity(count));
         let Rebound { listening, opened, added: _, closed: _, unused: _ } = rebound;
-        for (index, listeners) in opened.into_iter().enumerate() {
+        let opened = opened.into_iter().zip(observer.rings());
+        for (index, (listeners, records)) in opened.enumerate() {
             let (order, received) = mpsc::channel(1);
             let plan = Plan {
                 index,
@@ -258,6 +267,7 @@ impl PreparedGateway {
                 snapshot: Arc::clone(&snapshot),
                 metrics: Arc::clone(&metrics),
                 reclaim: Arc::clone(&reclaim),
+                records,
                 phase: watched.clone(),
                 core: (!cores.is_empty()).then(|| cores[index % cores.len()]),
                 end: End(end.clone()),
@@ -274,6 +284,7 @@ impl PreparedGateway {
         workers.push(health);
         let loading = Loading {
             registry,
+            observer: observer.way(),
             current,
             metrics,
             monitored,
@@ -283,7 +294,7 @@ impl PreparedGateway {
             retired: Arc::default(),
             turn: Mutex::default(),
         };
-        Ok(Gateway { loader: Loader(Arc::new(loading)), phase, workers, ended })
+        Ok(Gateway { loader: Loader(Arc::new(loading)), phase, workers, observer, ended })
     }
 }
 
@@ -302,7 +313,8 @@ impl Loader {
         files: &Files,
         revoked: Option<&Revocations>,
     ) -> Result<Vec<(usize, Bound)>, LoadError> {
-        let Loading { registry, current, metrics, monitored, phase, orders, .. } = &*self.0;
+        let Loading { registry, observer, current, metrics, monitored, phase, orders, .. } =
+            &*self.0;
         let turn = lock(&self.0.turn);
         if *turn == Turn::HandedOver {
             return Err(LoadError::HandedOver);
@@ -324,11 +336,12 @@ impl Loader {
             &mut inherited,
         )?;
         // From here on nothing can fail.
-        let snapshot = prepared.take_effect();
+        let (snapshot, logs) = prepared.take_effect();
         metrics.set_policies(snapshot.chains.counters());
         monitored.set(&snapshot.upstreams);
         self.0.retired.add(current.swap(Arc::clone(&snapshot)));
         let (listening, added) = self.0.switch(&snapshot, rebound);
+        observer.tell(logs);
         let mut in_force = self.0.in_force();
         in_force.listening = listening;
         if *phase.borrow() == Phase::Drain {
@@ -343,6 +356,11 @@ impl Loader {
     /// called on a runtime's thread.
     pub fn lend(&self) -> io::Result<Lending<'_>> {
         self.0.lend()
+    }
+
+    /// Has files of access logs opened anew: somebody has renamed them.
+    pub fn reopen_logs(&self) {
+        self.0.observer.reopen();
     }
 
     /// Forgets configurations that nothing uses any more. To be called now and then.

@@ -22,7 +22,7 @@
 //! | 9 | choose an endpoint, get a connection, retry | [`titan_upstream`] | `Attempts::next`, `Pools::get` |
 //! | 10 | the request out, the response in | `exchange::attempt`, `exchange::deliver` | `Exchange::start`, `Exchange::deliver` |
 //! | 11 | both bodies, back-pressure, stalls | [`titan_io::relay`] | `Pump::poll` |
-//! | 12 | one record, one set of counters | `metrics` | `RouteCells::count_response` |
+//! | 12 | one record, one set of counters | `exchange::telling`, `observed`, `metrics` | `Exchange::tell`, `RouteCells::count_response` |
 //! | - | responses with files | `files`, `exchange::files` | `Site::find`, `Site::reply` |
 //! | - | copies of requests for another upstream | `mirror`, `exchange::copy` | `Copy::send` |
 //! | - | their responses, compared | `comparison`, `json`, `exchange::capture` | `Comparer::compare` |
@@ -70,6 +70,8 @@ mod snapshot;
 
 mod scratch;
 
+mod observed;
+
 mod steps;
 
 mod worker;
@@ -104,6 +106,7 @@ pub use pressure::{Pressure, PressureLevel};
 pub use socket::{FileIdentity, SocketFile, remove_stale_socket};
 pub use titan_io::counter::{Counted, Counter, Histogram};
 pub use titan_io::tls::{BadCredentials, Files, TicketSecrets, sha256};
+pub use titan_observe::destination::DestinationFigures;
 pub use titan_policies::jwt::{KeySetStatus, Revocation, Revocations, Revoked};
 pub use titan_policies::list::{PolicyFigure, PolicyMetric};
 pub use titan_upstream::breaker::State as BreakerState;

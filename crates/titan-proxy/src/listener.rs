@@ -351,6 +351,7 @@ impl AdmittedConnection {
             Ok(shown) => {
                 client.transport.renew_grace();
                 client.origin.scheme = Scheme::Https;
+                client.origin.agreed = client.transport.stream.agreed().map(Rc::new);
                 client.origin.shown = shown.map(PresentedCertificate::new);
                 return true;
             }
@@ -383,8 +384,10 @@ impl AdmittedConnection {
         match read {
             Ok(Some(address)) => {
                 let forwarding = &client.worker.snapshot().forwarding;
+                let accepted = client.origin.accepted;
                 client.origin =
                     forwarding.origin(Some(address), Scheme::Http, &permit.state.listener_policy);
+                client.origin.accepted = accepted;
                 true
             }
             // A health check of the balancer itself, or a client it cannot name.

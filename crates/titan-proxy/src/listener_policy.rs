@@ -1,6 +1,6 @@
 //! The rules of a listener for all its connections. These hold it for as long as they live, and a reload changes it.
 
-use arc_swap::{ArcSwapOption, Guard};
+use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
@@ -10,6 +10,8 @@ use titan_io::tls::ServerTls;
 /// What a listener requires of its connections.
 #[derive(Default)]
 pub(crate) struct ListenerPolicy {
+    /// The name of the listener.
+    name: ArcSwap<Box<str>>,
     /// The port of HTTPS that requests are sent to instead of being served; 0 where they are served.
     https: AtomicU16,
     /// The value of Strict-Transport-Security.
@@ -25,11 +27,17 @@ pub(crate) struct ListenerPolicy {
 impl ListenerPolicy {
     /// Has these rules hold from now on, also for connections that are open.
     pub(crate) fn set(&self, listener: &titan_config::Listener, tls: Option<ServerTls>) {
+        self.name.store(Arc::new(listener.name.as_str().into()));
         self.redirect_to(listener.redirect_to_https);
         let hsts = listener.tls.as_ref().and_then(|tls| tls.hsts.as_ref()).map(hsts);
         self.hsts.store(hsts.map(Arc::new));
         self.tls.store(tls.map(Arc::new));
         self.edition.fetch_add(1, Ordering::Release);
+    }
+
+    /// The name of the listener.
+    pub(crate) fn name(&self) -> Guard<Arc<Box<str>>> {
+        self.name.load()
     }
 
     /// Sends all requests to that port of HTTPS.

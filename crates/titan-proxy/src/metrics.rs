@@ -69,6 +69,8 @@ pub struct Cells {
     pub pressure_shed: Counter,
     /// Times that a listener has paused because of pressure.
     pub pressure_pauses: Counter,
+    /// Records of exchanges that were dropped because too many were on their way.
+    pub records_dropped: Counter,
     /// Ticks of the worker's clock: while they grow, it answers.
     pub ticks: Counter,
     /// Failed exchanges by kind; [`Cells::failures_by_code`] names the kinds.
@@ -146,6 +148,7 @@ impl Cells {
             pressure_closed: Counter::default(),
             pressure_shed: Counter::default(),
             pressure_pauses: Counter::default(),
+            records_dropped: Counter::default(),
             ticks: Counter::default(),
             failures: std::iter::repeat_with(Counter::default).take(CODES.len()).collect(),
         }

@@ -6,8 +6,10 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 use titan_http::Scheme;
 use titan_io::error::Kind;
+use titan_io::stream::Agreed;
 use titan_io::tls::{Identity, ServerTls};
 
 /// Where a connection comes from. The same for all of its requests.
@@ -24,6 +26,10 @@ pub(crate) struct Origin {
     pub(crate) listener_policy: Arc<ListenerPolicy>,
     /// The edition of its rules that the connection was judged by last.
     edition: Cell<u64>,
+    /// When it was accepted.
+    pub(crate) accepted: Instant,
+    /// What was agreed on in the TLS handshake.
+    pub(crate) agreed: Option<Rc<Agreed>>,
     /// The client's certificate; `None` if it was not requested or not presented.
     pub(crate) shown: Option<Rc<PresentedCertificate>>,
 }
@@ -61,7 +67,17 @@ impl Origin {
     ) -> Origin {
         let (text, edition) = (AddressText::new(address), Cell::new(listener_policy.edition()));
         let (trust, listener_policy) = (Cell::new(trust), Arc::clone(listener_policy));
-        Origin { address, scheme, trust, text, listener_policy, edition, shown: None }
+        Origin {
+            address,
+            scheme,
+            trust,
+            text,
+            listener_policy,
+            edition,
+            accepted: Instant::now(),
+            agreed: None,
+            shown: None,
+        }
     }
 
     /// The address as text.

@@ -138,9 +138,11 @@ mod tests {
     use std::fs::File;
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixListener;
+    use std::sync::mpsc::sync_channel;
     use std::time::Duration;
     use titan_config::Config;
     use titan_io::registry::Registry;
+    use titan_observe::ring::Ring;
     use titan_policies::credentials::PolicyCredentials;
     use titan_upstream::reclaim::Reclaim;
     use tokio::runtime::{Builder, LocalOptions};
@@ -168,7 +170,7 @@ mod tests {
         let (_phase, watched) = watch::channel(Phase::Serve);
         let (_orders, received) = mpsc::channel(1);
         runtime.block_on(async {
-            let worker = Worker::new(0, snapshot, metrics, reclaim);
+            let worker = Worker::new(0, snapshot, metrics, reclaim, Ring::new(sync_channel(1).0));
             let run = run(worker, vec![listener], received, watched);
             let _ = tokio::time::timeout(Duration::from_secs(10), run).await;
         });

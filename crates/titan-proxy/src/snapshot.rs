@@ -14,11 +14,13 @@ use crate::upgrade::{TunnelPermit, Tunnels};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use titan_config::{ByteSize, Config, Importance, Limits, Pressure, Route, Timeouts};
+use titan_config::{AccessLog, ByteSize, Config, Importance, Limits, Pressure, Route, Timeouts};
 use titan_io::counter::Counted;
 use titan_io::memory::{ClientMemory, UsedMemory};
 use titan_io::registry::Registry;
 use titan_io::tls::{ClientTls, Files};
+use titan_observe::captures::Captures;
+use titan_observe::destination::DestinationFigures;
 use titan_policies::chain::Chains;
 use titan_policies::credentials::PolicyCredentials;
 use titan_policies::jwt::Revocations;
@@ -60,6 +62,10 @@ pub(crate) struct Snapshot {
     pub(crate) stream_limits: titan_h2::Limits,
     /// What a connection of HTTP/2 to an endpoint may be like.
     pub(crate) sharing: Sharing,
+    /// What is noted of exchanges for those who are told of them; `None` where nobody is.
+    pub(crate) captures: Option<Arc<Captures>>,
+    /// What is counted of each access log.
+    pub(crate) access_logs: Vec<Arc<DestinationFigures>>,
     /// The tunnels that are open.
     tunnels: Arc<Tunnels>,
     /// What is done when limits of the gateway itself come near.
@@ -140,6 +146,8 @@ impl Snapshot {
                 limits: endpoint_stream_limits(&config.limits),
                 write: config.timeouts.write,
             },
+            captures: Captures::of(&config.access_log).map(Arc::new),
+            access_logs: config.access_log.iter().map(|log| figures_of(log, registry)).collect(),
             tunnels: registry.shared((), Tunnels::default),
             pressure: config.pressure.clone(),
             decoding_memory: memory(registry, Bodies::Decoded, config.limits.decoding_memory),
@@ -250,6 +258,16 @@ impl Mirrors<'_> {
         let names = (route.name.as_str(), upstream);
         Mirror::new(mirror, names, self.around, self.memory.clone())
     }
+}
+
+/// What makes the figures of an access log those of the same one: where it goes to.
+#[derive(PartialEq, Eq, Hash)]
+struct LogKey(String);
+
+/// What is counted of an access log; it counts on for as long as some configuration has one to the same destination.
+fn figures_of(log: &AccessLog, registry: &Registry) -> Arc<DestinationFigures> {
+    let figures = DestinationFigures::new(&log.to);
+    registry.shared(LogKey(figures.name().to_owned()), || figures)
 }
 
 /// Bodies that have memory in common.

@@ -4,6 +4,7 @@
 //! and atomics, nothing else.
 
 use crate::metrics::{Cells, Metrics};
+use crate::observed::Observed;
 use crate::pressure::PressureLevel;
 use crate::scratch::{Lease, Scratch, Scratches};
 use crate::snapshot::Snapshot;
@@ -15,6 +16,9 @@ use std::time::Duration;
 use titan_http::{BadField, FieldName, Fields};
 use titan_io::clock::TICK;
 use titan_io::io::Io;
+use titan_observe::observer::Message;
+use titan_observe::record::ExchangeRecord;
+use titan_observe::ring::Ring;
 use titan_policies::list::PerWorker;
 use titan_upstream::call::CallMemory;
 use titan_upstream::members::KnownMembers;
@@ -30,6 +34,8 @@ pub(crate) struct Worker {
     pub(crate) members: KnownMembers,
     /// What policies keep.
     pub(crate) policies: PerWorker,
+    /// What it tells of its exchanges.
+    pub(crate) observed: Observed,
     snapshot: RefCell<CurrentSnapshot>,
     index: usize,
     metrics: Arc<Metrics>,
@@ -61,6 +67,7 @@ impl Worker {
         snapshot: Arc<Snapshot>,
         metrics: Arc<Metrics>,
         reclaim: Arc<Reclaim>,
+        records: Ring<Message>,
     ) -> Rc<Worker> {
         let io = Io::new();
         Rc::new(Worker {
@@ -68,6 +75,7 @@ impl Worker {
             io,
             members: KnownMembers::default(),
             policies: PerWorker::default(),
+            observed: Observed::new(records),
             snapshot: RefCell::new(Rc::new(snapshot)),
             index,
             metrics,
@@ -88,6 +96,8 @@ impl Worker {
 
     /// Serves from that from now on. What runs keeps what it began with.
     pub(crate) fn switch_to(&self, snapshot: Arc<Snapshot>) {
+        // What has been told so far is for those who were told until now.
+        self.observed.tick();
         self.snapshot.replace(Rc::new(snapshot));
     }
 
@@ -104,6 +114,13 @@ impl Worker {
     /// The cells that this worker counts in.
     pub(crate) fn cells(&self) -> &Cells {
         &self.metrics.workers()[self.index]
+    }
+
+    /// Hands on a record of an exchange. If too much is on its way, it is dropped, and counted.
+    pub(crate) fn tell(&self, record: &ExchangeRecord) {
+        if !self.observed.tell(record) {
+            self.cells().records_dropped.add(1);
+        }
     }
 
     /// Counts a client connection until what it returns is dropped.
@@ -184,6 +201,7 @@ impl Worker {
                     self.pools.sweep(&self.io.clock);
                     self.members.sweep();
                     self.policies.sweep();
+                    self.observed.tick();
                     self.scratches.sweep(self.io.clock.now());
                     self.calls.sweep(self.io.clock.now());
                     self.cells().busy_micros.set(processor_micros());
@@ -211,6 +229,7 @@ impl Worker {
             }
         })
         .await;
+        self.observed.tick();
         self.pools.clear();
     }
 }

@@ -44,6 +44,7 @@ struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
+    reopen: Signal,
     upgrade: Signal,
 }
 
@@ -53,6 +54,8 @@ enum Told {
     Stop(SignalKind),
     /// Read the configuration again.
     Reload,
+    /// Open the files of access logs anew.
+    Reopen,
     /// Start a successor.
     Upgrade,
 }
@@ -219,6 +222,10 @@ async fn serve(
                     upgrading.begin(reloading.as_ref(), servers.admin.lend(), None);
                     continue;
                 }
+                Told::Reopen => {
+                    gateway.loader().reopen_logs();
+                    continue;
+                }
                 Told::Reload => {
                     reloading.iter_mut().for_each(Reloading::hang_up);
                     continue;
@@ -339,6 +346,7 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
+            reopen: signal(SignalKind::user_defined1())?,
             upgrade: signal(SignalKind::user_defined2())?,
         })
     }
@@ -349,6 +357,7 @@ impl Signals {
             _ = self.terminate.recv() => Told::Stop(SignalKind::terminate()),
             _ = self.interrupt.recv() => Told::Stop(SignalKind::interrupt()),
             _ = self.hangup.recv() => Told::Reload,
+            _ = self.reopen.recv() => Told::Reopen,
             _ = self.upgrade.recv() => Told::Upgrade,
         }
     }

@@ -16,6 +16,7 @@ use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 use titan_h1::{Body, RequestStart};
 use titan_http::BodyLength;
 use titan_http::{FieldName, Fields, Method, RequestHead, ResponseHead, Version};
@@ -41,7 +42,8 @@ const NO_REQUEST: RequestStart = RequestStart {
 
 /// Serves a client until the connection ends. Until `deadline` its first request must have begun.
 pub(crate) async fn serve(client: &mut Client, deadline: CoarseInstant) {
-    let mut connection = Connection { client, deadline, served: 0, pipelined: 0 };
+    let began = Some(client.origin.accepted);
+    let mut connection = Connection { client, deadline, began, served: 0, pipelined: 0 };
     while connection.has_news().await {
         // Boxed: what an exchange needs must not weigh on the thousands of connections that wait.
         if let Next::Close = boxed(|| connection.serve_busy()).await {
@@ -56,6 +58,9 @@ struct Connection<'c> {
     /// Until when the next request must have begun. What comes before that and is no part of a request
     /// does not move it: records of TLS can be empty, and short of a whole for days.
     deadline: CoarseInstant,
+    /// When the head that is being read began to come, where it did not come as a whole. Of the first one it is when the
+    /// connection was accepted.
+    began: Option<Instant>,
     /// Exchanges so far.
     served: u32,
     /// Exchanges since something was last read from the client.
@@ -131,7 +136,7 @@ impl Connection<'_> {
 
     /// Reads the head of the next request.
     async fn read_head(&mut self, scratch: &mut Scratch) -> Result<Heard, Error> {
-        let Connection { client, pipelined, .. } = self;
+        let Connection { client, pipelined, began, .. } = self;
         let Client { worker, transport, .. } = &mut **client;
         let Transport { io, stream, inbox, timer, .. } = transport;
         let deadline = timer.clock().deadline(worker.snapshot().timeouts.head);
@@ -155,6 +160,7 @@ impl Connection<'_> {
                     Poll::Ready(_) => return Poll::Ready(Ok(Heard::End)),
                     Poll::Pending if inbox.is_empty() => return Poll::Ready(Ok(Heard::Nothing)),
                     Poll::Pending => {
+                        began.get_or_insert_with(Instant::now);
                         ready!(timer.poll(cx, deadline));
                         return Poll::Ready(Err(Kind::HeadTimeout.into()));
                     }
@@ -208,7 +214,7 @@ impl Connection<'_> {
             sink: &mut response,
             text,
             upgrade: None,
-            record: Record::default(),
+            record: Record::since(self.began.take()),
         }
         .run(head.err())
         .await;

@@ -194,7 +194,9 @@ fn begin(
         mux.connection().drain();
     }
     // Boxed: a task moves its future into place, and out of it, several times.
-    let serving = boxed(|| serve_stream(Rc::clone(shared), snapshot, handle, scratch, head));
+    let is_first = *served == 1;
+    let serving =
+        boxed(|| serve_stream(Rc::clone(shared), snapshot, (handle, is_first), scratch, head));
     drop(tokio::task::spawn_local(serving));
 }
 
@@ -206,7 +208,7 @@ fn refused(fault: titan_h2::Fault) -> Error {
 async fn serve_stream(
     shared: Rc<Shared>,
     snapshot: CurrentSnapshot,
-    handle: Rc<StreamHandle>,
+    (handle, is_first): (Rc<StreamHandle>, bool),
     mut scratch: Lease<Scratch>,
     head: Result<RequestStart, Error>,
 ) {
@@ -257,7 +259,7 @@ async fn serve_stream(
         sink: &mut response,
         text,
         upgrade,
-        record: Record::default(),
+        record: Record::since(is_first.then_some(origin.accepted)),
     }
     .run(refused)
     .await;

@@ -33,6 +33,7 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
             None if self.record.is_copy => Err(Kind::Overloaded.into()),
             None => {
                 let permit = Box::pin(self.await_turn(Arc::clone(concurrency), attempts)).await;
+                self.record.tell_turn();
                 self.renew(index, attempts);
                 permit
             }

@@ -146,7 +146,10 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             tries.cells.requests.add(u64::from(tries.attempts.count() == 1));
             let mut pending = None;
             let started = self.start(&mut tries, &attempt, &mut pending).await;
-            attempt = tries.second.take().map_or(attempt, |second| *second);
+            if let Some(second) = tries.second.take() {
+                attempt = *second;
+                self.record.tell_endpoint(attempt.endpoint());
+            }
             let result = match started {
                 Ok(()) => {
                     attempt.note_head(self.record.responded);

@@ -38,6 +38,8 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         loop {
             self.record.is_sent = false;
             tries.cells.attempts.add(1);
+            let upstream = tries.upstream.config().name.as_str();
+            self.record.tell_attempt(upstream, attempt.endpoint());
             // A request that waits for a connection counts already.
             let running = attempt.begin();
             let connection = {
@@ -69,6 +71,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
                 return Err(Kind::ClientGone.into());
             }
             note_connection(&connection, tries.cells);
+            self.record.tell_connection(&connection);
             let sent = self.send_request((*tries.how, time), running, connection, pending);
             let mut awaited = match sent {
                 Ok(sent) => self.await_head(sent, &time, &mut hedge).await,

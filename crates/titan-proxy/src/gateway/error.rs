@@ -17,6 +17,8 @@ pub enum LoadError {
     Resolver(String),
     /// A certificate or a key cannot be used.
     Credentials(BadCredentials),
+    /// An access log cannot be written.
+    AccessLog(String),
     /// The revoked tokens were not read.
     Revocations,
     /// Keys of tokens could not be fetched, for these reasons: valid tokens would be refused.
@@ -35,6 +37,7 @@ impl fmt::Display for LoadError {
             LoadError::Bind { address, error } => write!(f, "cannot listen on {address}: {error}"),
             LoadError::Resolver(error) => write!(f, "cannot set up name resolution: {error}"),
             LoadError::Credentials(error) => error.fmt(f),
+            LoadError::AccessLog(error) => write!(f, "cannot write an access log: {error}"),
             LoadError::Revocations => f.write_str("the revoked tokens were not read"),
             LoadError::Keys(reasons) => match reasons.as_slice() {
                 [] => f.write_str("keys of tokens have not come in time"),

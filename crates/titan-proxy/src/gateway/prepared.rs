@@ -10,10 +10,13 @@ use crate::snapshot::Snapshot;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use titan_config::Config;
+use titan_config::{AccessLog, Config};
 use titan_io::io::Phase;
 use titan_io::registry::Registry;
 use titan_io::tls::{ClientSettings, ClientTls, Files};
+use titan_observe::access::AccessLogWriter;
+use titan_observe::destination::{Destination, DestinationFigures};
+use titan_observe::observer::Subscriber;
 use titan_policies::credentials::PolicyCredentials;
 use titan_policies::jwt::Revocations;
 use tokio::sync::watch;
@@ -29,6 +32,7 @@ pub(super) struct Prepared {
     listeners: Vec<PreparedListener>,
     /// By upstream.
     tls: Vec<Option<Arc<ClientSettings>>>,
+    logs: Vec<Box<dyn Subscriber>>,
 }
 
 impl Prepared {
@@ -63,7 +67,9 @@ impl Prepared {
         }
         let settings = tls.iter().map(|tls| tls.as_ref().map(ClientTls::settings)).collect();
         let snapshot = Snapshot::build(config, around, tls, &credentials, files, revoked);
-        Ok(Prepared { snapshot: Arc::new(snapshot), credentials, listeners, tls: settings })
+        let snapshot = Arc::new(snapshot);
+        let logs = open_logs(config, files, &snapshot)?;
+        Ok(Prepared { snapshot, credentials, listeners, tls: settings, logs })
     }
 
     /// Starts what it needs beside workers. Takes as long as name servers do, up to `resolver.timeout`.
@@ -96,9 +102,10 @@ impl Prepared {
         self.listeners.iter().map(PreparedListener::state)
     }
 
-    /// Has everything that outlives a snapshot keep to this configuration from now on.
-    pub(super) fn take_effect(self) -> Arc<Snapshot> {
-        let Prepared { snapshot, credentials, listeners, tls } = self;
+    /// Has everything that outlives a snapshot keep to this configuration from now on. With the snapshot come those who are to
+    /// be told of exchanges once all workers serve from it.
+    pub(super) fn take_effect(self) -> (Arc<Snapshot>, Vec<Box<dyn Subscriber>>) {
+        let Prepared { snapshot, credentials, listeners, tls, logs } = self;
         snapshot.take_effect(credentials);
         for (upstream, settings) in snapshot.upstreams.iter().zip(tls) {
             if let (Some(tls), Some(settings)) = (upstream.tls(), settings) {
@@ -106,6 +113,20 @@ impl Prepared {
             }
         }
         listeners.into_iter().for_each(PreparedListener::take_effect);
-        snapshot
+        (snapshot, logs)
     }
+}
+
+/// Opens what the access logs are written to.
+fn open_logs(
+    config: &Config,
+    files: &Files,
+    snapshot: &Snapshot,
+) -> Result<Vec<Box<dyn Subscriber>>, LoadError> {
+    let open = |(log, figures): (&AccessLog, &Arc<DestinationFigures>)| {
+        let opened = Destination::open(&log.to, files.folder(), Arc::clone(figures));
+        let destination = opened.map_err(|error| LoadError::AccessLog(error.to_string()))?;
+        Ok(Box::new(AccessLogWriter::new(log, destination)) as Box<dyn Subscriber>)
+    };
+    config.access_log.iter().zip(&snapshot.access_logs).map(open).collect()
 }

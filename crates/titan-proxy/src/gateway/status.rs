@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use std::sync::Arc;
 use titan_io::counter::Counted;
 use titan_io::io::Phase;
+use titan_observe::destination::DestinationFigures;
 use titan_policies::jwt::KeySetStatus;
 use titan_upstream::cells::UpstreamCells;
 use titan_upstream::concurrency::ConcurrencyStatus;
@@ -84,6 +85,11 @@ impl Status {
     /// Every mirror, in the order of the routes in the file.
     pub fn mirrors(&self) -> Vec<MirrorStatus> {
         self.current.load().mirrors()
+    }
+
+    /// What is counted of each access log, in the order of the file.
+    pub fn access_logs(&self) -> Vec<Arc<DestinationFigures>> {
+        self.current.load().access_logs.clone()
     }
 
     /// Every endpoint of every upstream.

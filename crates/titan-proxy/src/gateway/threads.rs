@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use titan_config::{Config, Threads};
 use titan_io::io::Phase;
+use titan_observe::observer::Message;
+use titan_observe::ring::Ring;
 use titan_upstream::reclaim::Reclaim;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
@@ -22,6 +24,7 @@ pub(super) struct Plan {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) reclaim: Arc<Reclaim>,
+    pub(super) records: Ring<Message>,
     pub(super) phase: watch::Receiver<Phase>,
     pub(super) core: Option<usize>,
     pub(super) end: End,
@@ -38,7 +41,18 @@ impl Drop for End {
 
 impl Plan {
     pub(super) fn run(self) {
-        let Plan { index, listeners, orders, snapshot, metrics, reclaim, phase, core, end } = self;
+        let Plan {
+            index,
+            listeners,
+            orders,
+            snapshot,
+            metrics,
+            reclaim,
+            records,
+            phase,
+            core,
+            end,
+        } = self;
         let _end = end;
         if let Some(core) = core {
             pin(core);
@@ -47,7 +61,7 @@ impl Plan {
             .enable_all()
             .build_local(LocalOptions::default())
             .expect("the process has descriptors left for a runtime");
-        let worker = Worker::new(index, snapshot, metrics, reclaim);
+        let worker = Worker::new(index, snapshot, metrics, reclaim, records);
         runtime.block_on(serve::run(worker, listeners, orders, phase));
     }
 }

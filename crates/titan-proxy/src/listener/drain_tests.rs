@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::snapshot::Snapshot;
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 use titan_config::Config;
+use titan_observe::ring::Ring;
 use titan_policies::credentials::PolicyCredentials;
 use titan_testkit::{Certificate, certificate};
 use titan_upstream::reclaim::Reclaim;
@@ -41,7 +43,13 @@ fn plays(settings: &str, files: &Files, client: impl AsyncFnOnce(UnixStream, &Wo
         let credentials = PolicyCredentials::unread(&config);
         let snapshot = Arc::new(Snapshot::unconnected(&config, &credentials));
         let metrics = Arc::new(snapshot.metrics(1));
-        let worker = Worker::new(0, snapshot, metrics, Arc::new(Reclaim::new(1)));
+        let worker = Worker::new(
+            0,
+            snapshot,
+            metrics,
+            Arc::new(Reclaim::new(1)),
+            Ring::new(sync_channel(1).0),
+        );
         let (ours, theirs) = UnixStream::pair().unwrap();
         admit(&worker, &state, theirs.into(), Some([127, 0, 0, 2].into()));
         tokio::select! {

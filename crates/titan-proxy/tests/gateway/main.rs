@@ -1,5 +1,6 @@
 //! The gateway as a whole, through real sockets: each module proves one side of its behaviour.
 
+mod access_log;
 mod any_of;
 mod attacks;
 mod authorisations;

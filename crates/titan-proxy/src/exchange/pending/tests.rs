@@ -12,11 +12,13 @@ use crate::worker::Worker;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Instant;
 use titan_config::Config;
 use titan_http::{BodyLength, Method, RequestHead, Scheme};
+use titan_observe::ring::Ring;
 use titan_policies::buffered_response::BufferedResponse;
 use titan_policies::credentials::PolicyCredentials;
 use titan_testkit::h2::reply;
@@ -48,7 +50,7 @@ struct Race {
 impl Race {
     fn between(protocol: &'static str, endpoints: [&Listening; 2]) -> Race {
         let [one, other] = endpoints.map(Listening::address);
-        let (tell, raced) = mpsc::sync_channel(1);
+        let (tell, raced) = sync_channel(1);
         let (end, ended) = oneshot::channel();
         let thread = std::thread::spawn(move || {
             let options = LocalOptions::default();
@@ -77,7 +79,13 @@ fn worker(protocol: &str, [one, other]: [SocketAddr; 2]) -> Rc<Worker> {
     let snapshot = Snapshot::unconnected(&config, &PolicyCredentials::unread(&config));
     snapshot.take_effect(PolicyCredentials::default());
     let metrics = Arc::new(snapshot.metrics(1));
-    Worker::new(0, Arc::new(snapshot), metrics, Arc::new(Reclaim::new(1)))
+    Worker::new(
+        0,
+        Arc::new(snapshot),
+        metrics,
+        Arc::new(Reclaim::new(1)),
+        Ring::new(sync_channel(1).0),
+    )
 }
 
 async fn race(worker: &Rc<Worker>) -> Result<Raced, Error> {

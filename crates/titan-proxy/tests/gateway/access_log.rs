@@ -1,0 +1,336 @@
+//! What is told of each exchange: in a file, as the thread that writes it has written it.
+
+use crate::jwt::{PROVIDER, at, token};
+use crate::tunnels::{CONSENT, WISH};
+use serde_json::Value;
+use std::fmt::Display;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use titan_testkit::h2::Head;
+use titan_testkit::upstream::{self, ok, ok_with};
+use titan_testkit::{Gateway, gateway, waits_until};
+
+/// A log file of its own, which is removed in the end.
+struct LogFile(PathBuf);
+
+impl LogFile {
+    fn new() -> LogFile {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("titan-access-{}-{number}.log", std::process::id());
+        LogFile(std::env::temp_dir().join(name))
+    }
+
+    /// A gateway that logs there.
+    fn of(&self, settings: &str, rest: &str, upstreams: &[&dyn Display]) -> Gateway {
+        gateway(&self.text(settings, rest), upstreams)
+    }
+
+    fn text(&self, settings: &str, rest: &str) -> String {
+        format!("access_log: {{ file: '{}', {settings} }}\n{rest}", self.0.display())
+    }
+
+    /// The lines, once there are so many.
+    fn lines(&self, count: usize) -> Vec<String> {
+        let mut lines = Vec::new();
+        waits_until("the lines", || {
+            let text = fs::read_to_string(&self.0).unwrap();
+            lines = text.lines().map(str::to_owned).collect();
+            text.ends_with('\n') && lines.len() >= count
+        });
+        assert_eq!(lines.len(), count, "{lines:#?}");
+        lines
+    }
+
+    fn records(&self, count: usize) -> Vec<Value> {
+        self.lines(count).iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn record(&self) -> Value {
+        self.records(1).remove(0)
+    }
+}
+
+impl Drop for LogFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Whether a phase took some time, and no longer than the whole.
+fn is_phase(record: &Value, name: &str) -> bool {
+    let took = record[name].as_f64();
+    took.is_some_and(|took| took > 0.0 && took <= record["duration_ms"].as_f64().unwrap())
+}
+
+// field: file.access_log, access_log.file, log_file.path, access_log.request_headers, access_log.response_headers
+#[test]
+fn an_exchange_is_told_with_everything_that_there_was() {
+    let log = LogFile::new();
+    let upstream = upstream::responds(|_| ok_with("X-Kind: a\r\nSet-Cookie: sid=1\r\n", "hello"));
+    let settings =
+        "request_headers: [X-Tenant, Authorization], response_headers: [X-Kind, Set-Cookie]";
+    let gateway = log.of(settings, "", &[&upstream]);
+    gateway
+        .asks(
+            "POST /a%20b/../c?page=2&token=abc HTTP/1.1\r\nHost: shop.example:81\r\nX-Tenant: acme\r\n\
+             X-Tenant: \"b\"\r\nAuthorization: Bearer abc\r\nUser-Agent: tests\r\nReferer: https://u:p@a/b?sid=1\r\n\
+             traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\nContent-Length: 3\r\n\r\nabc",
+        )
+        .has_body("hello");
+    let record = log.record();
+    for (name, value) in [
+        ("event", "request"),
+        ("protocol", "HTTP/1.1"),
+        ("client", "127.0.0.1"),
+        ("peer", "127.0.0.1"),
+        ("method", "POST"),
+        ("host", "shop.example:81"),
+        ("path", "/a%20b/../c"),
+        ("query", "page=2&token=***"),
+        ("user_agent", "tests"),
+        ("referer", "a/b"),
+        ("upstream", "u"),
+        ("endpoint", &upstream.address().to_string()),
+        ("trace_id", "0af7651916cd43dd8448eb211c80319c"),
+    ] {
+        assert_eq!(record[name], value, "{name}: {record:#}");
+    }
+    for (name, number) in [("status", 200), ("upstream_status", 200), ("attempts", 1)] {
+        assert_eq!(record[name], number, "{name}: {record:#}");
+    }
+    assert_eq!(record["complete"], true);
+    assert_eq!(record["request_headers"]["X-Tenant"], "acme, \"b\"");
+    assert_eq!(record["request_headers"]["Authorization"], "***");
+    assert_eq!(record["response_headers"]["X-Kind"], "a");
+    assert_eq!(record["response_headers"]["Set-Cookie"], "***");
+    assert!(record["request_bytes"].as_u64().unwrap() > 200);
+    assert!(record["response_bytes"].as_u64().unwrap() > 60);
+    assert!(is_phase(&record, "connect_ms") && is_phase(&record, "upstream_head_ms"), "{record:#}");
+    assert!(record["head_ms"].as_f64().unwrap() > 0.0);
+    for absent in ["error", "caused_by", "refused_by", "queue_ms", "tls_ms", "policies_ms"] {
+        assert_eq!(record[absent], Value::Null, "{absent}");
+    }
+    let id = upstream.request().field("X-Request-Id").unwrap().to_owned();
+    assert_eq!(record["request_id"], id.as_str());
+}
+
+#[test]
+fn a_failure_has_its_code_and_whose_doing_it_was() {
+    let log = LogFile::new();
+    let gone = upstream::listens().address();
+    let gateway = log.of("", "routes: [{ upstream: u, retries: 0 }]", &[&gone]);
+    gateway.get("/").has_status(502);
+    gateway.asks("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n").has_status(400);
+    let [refused, malformed] = &log.records(2)[..] else { unreachable!() };
+    assert_eq!((&refused["error"], &refused["caused_by"]), (&"connect".into(), &"upstream".into()));
+    assert_eq!((&refused["status"], &refused["attempts"]), (&502.into(), &1.into()));
+    assert_eq!(refused["upstream_status"], Value::Null);
+    assert_eq!(
+        (&malformed["error"], &malformed["caused_by"]),
+        (&"malformed".into(), &"client".into())
+    );
+    assert_eq!((&malformed["status"], &malformed["attempts"]), (&400.into(), &Value::Null));
+}
+
+#[test]
+fn retries_and_the_endpoint_that_has_responded_are_told() {
+    let log = LogFile::new();
+    let (gone, upstream) = (upstream::listens().address(), upstream::replies(ok("")));
+    let rest = "upstreams: { u: { endpoints: [$0, $1], balance: round_robin } }";
+    let gateway = log.of("", rest, &[&gone, &upstream]);
+    gateway.get("/").has_status(200);
+    gateway.get("/").has_status(200);
+    let records = log.records(2);
+    let attempts: Vec<_> = records.iter().map(|it| it["attempts"].as_u64().unwrap()).collect();
+    assert!(attempts.contains(&2), "{attempts:?}");
+    for record in &records {
+        assert_eq!(record["endpoint"], upstream.address().to_string().as_str());
+        assert_eq!(record["error"], Value::Null);
+    }
+}
+
+#[test]
+fn a_policy_that_refuses_is_named() {
+    let log = LogFile::new();
+    let rest = "policies: { slowly: { rate_limit: { rates: 1/h } } }\napply: [slowly]\n\
+        routes: [{ name: all, respond: 204 }]";
+    let gateway = log.of("", rest, &[]);
+    gateway.get("/").has_status(204);
+    gateway.get("/").has_status(429);
+    let [admitted, refused] = &log.records(2)[..] else { unreachable!() };
+    assert_eq!(admitted["refused_by"], Value::Null);
+    assert_eq!((&refused["refused_by"], &refused["route"]), (&"slowly".into(), &"all".into()));
+    assert_eq!(
+        (&refused["error"], &refused["caused_by"]),
+        (&"rate-limited".into(), &"gateway".into())
+    );
+    for record in [admitted, refused] {
+        assert!(is_phase(record, "policies_ms"), "{record:#}");
+    }
+}
+
+// field: access_log.claims
+#[test]
+fn claims_and_what_is_known_of_a_token_are_told() {
+    let log = LogFile::new();
+    let rest = format!(
+        "policies: {{ p: {{ jwt: {{ {PROVIDER} }} }} }}\napply: [p]\nroutes: [{{ respond: 204 }}]"
+    );
+    let gateway = log.of("claims: [sub, /org/name, missing]", &rest, &[]);
+    let claims = format!("{{\"sub\":\"ann\",\"org\":{{\"name\":[1]}},\"exp\":{}}}", at(60));
+    for _ in 0..2 {
+        let asked = format!("Authorization: Bearer {}", token(&claims));
+        gateway.asks(&format!("GET / HTTP/1.1\r\nHost: a\r\n{asked}\r\n\r\n")).has_status(204);
+    }
+    let [checked, known] = &log.records(2)[..] else { unreachable!() };
+    assert_eq!(known["claims"], serde_json::json!({ "sub": "ann", "/org/name": "[1]" }));
+    assert_eq!((&checked["token_cache"], &known["token_cache"]), (&"miss".into(), &"hit".into()));
+    assert_eq!(known["auth_cache"], Value::Null);
+}
+
+#[test]
+fn what_caches_have_known_is_told() {
+    let log = LogFile::new();
+    let service = upstream::replies(ok(""));
+    let rest = "upstreams: { auth: $0 }\n\
+        policies: { ask: { authorise: { forward_auth: { upstream: auth, cache: { ttl: 1m } } } } }\n\
+        apply: [ask]\nroutes: [{ respond: 204 }]";
+    let gateway = log.of("", rest, &[&service]);
+    gateway.get("/a").has_status(204);
+    gateway.get("/a").has_status(204);
+    let [asked, known] = &log.records(2)[..] else { unreachable!() };
+    assert_eq!((&asked["auth_cache"], &known["auth_cache"]), (&"miss".into(), &"hit".into()));
+    assert_eq!(known["token_cache"], Value::Null);
+}
+
+#[test]
+fn a_tunnel_is_told_when_it_opens_and_when_it_ends() {
+    let log = LogFile::new();
+    let upstream = upstream::listens();
+    let gateway = log.of("", "", &[&upstream]);
+    let mut client = gateway.connects();
+    client.sends(WISH);
+    let mut endpoint = upstream.accepts();
+    endpoint.head();
+    endpoint.sends(CONSENT);
+    client.head();
+    let opened = log.record();
+    assert_eq!((&opened["event"], &opened["status"]), (&"tunnel_opened".into(), &101.into()));
+    client.sends("four");
+    endpoint.expects("four");
+    endpoint.sends("seven!!");
+    client.expects("seven!!");
+    client.closes();
+    endpoint.expects_close();
+    endpoint.closes();
+    let closed = &log.records(2)[1];
+    assert_eq!((&closed["event"], &closed["complete"]), (&"tunnel_closed".into(), &true.into()));
+    assert_eq!(closed["request_id"], opened["request_id"]);
+    let more = |name: &str| closed[name].as_u64().unwrap() - opened[name].as_u64().unwrap();
+    // The head of the response may be on its way still when the tunnel opens.
+    assert!(more("request_bytes") == 4 && more("response_bytes") >= 7, "{closed:#}");
+}
+
+#[test]
+fn streams_of_http2_are_told_one_by_one() {
+    let log = LogFile::new();
+    let upstream = upstream::replies(ok("x"));
+    let gateway = log.of("", "", &[&upstream]);
+    let mut client = gateway.connects_h2();
+    for path in ["/a", "/b"] {
+        let stream = client.asks(&Head::get(path));
+        client.response(stream);
+    }
+    let records = log.records(2);
+    assert_eq!((&records[0]["path"], &records[1]["path"]), (&"/a".into(), &"/b".into()));
+    assert!(records.iter().all(|record| record["protocol"] == "HTTP/2"));
+    assert!(records[0]["head_ms"].is_number() && records[1]["head_ms"].is_null());
+}
+
+#[test]
+fn a_client_that_leaves_is_told_of() {
+    let log = LogFile::new();
+    let upstream = upstream::listens();
+    let gateway = log.of("", "", &[&upstream]);
+    let mut client = gateway.connects();
+    client.sends("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut endpoint = upstream.accepts();
+    endpoint.request();
+    client.resets();
+    let record = log.record();
+    assert_eq!((&record["error"], &record["caused_by"]), (&"client-gone".into(), &"client".into()));
+    assert_eq!((&record["complete"], &record["status"]), (&false.into(), &Value::Null));
+}
+
+// field: access_log.format
+#[test]
+fn a_format_is_that_of_its_destination() {
+    let log = LogFile::new();
+    let gateway = log.of(
+        "format: '{method} {path}{query} {status} {route} {{{request_header.x-a}}}'",
+        "routes: [{ name: all, respond: 204 }]",
+        &[],
+    );
+    gateway.asks("GET /a?b=%22c HTTP/1.1\r\nHost: a\r\nX-A: 1\r\n\r\n").has_status(204);
+    assert_eq!(log.lines(1), ["GET /a?b=%22c 204 all {1}"]);
+}
+
+// field: access_log.only, log_only.routes, log_only.statuses, log_only.slower_than, access_log.share
+// field: access_log.always, log_always.failures, log_always.statuses, log_always.slower_than
+#[test]
+fn only_what_is_wanted_is_written() {
+    const ROUTES: &str = "routes:\n  - { name: a, path: /a, respond: 204 }\n  \
+        - { name: b, path: /b, respond: 404 }\n  - { name: none, path: /c, upstream: u }";
+    let gone = upstream::listens().address();
+    for (settings, wanted) in [
+        ("only: { routes: [a] }", "/a"),
+        ("only: { statuses: [404] }", "/b"),
+        ("only: { slower_than: 1h }", ""),
+        ("only: { slower_than: 1h }, always: { statuses: [2xx] }", "/a"),
+        ("share: 0%, always: { failures: true }", "/c"),
+        ("share: 0%, always: { slower_than: 1h, statuses: [404] }", "/b"),
+        ("only: { routes: [b], statuses: [2xx] }, always: { failures: true }", "/c"),
+    ] {
+        let log = LogFile::new();
+        let format = "format: '{path}'";
+        let gateway = log.of(&format!("{settings}, {format}"), ROUTES, &[&gone]);
+        for path in ["/a", "/b", "/c"] {
+            gateway.get(path);
+        }
+        gateway.drains();
+        gateway.waits_for_end();
+        assert_eq!(fs::read_to_string(&log.0).unwrap().trim_end(), wanted, "{settings}");
+    }
+}
+
+#[test]
+fn a_reload_changes_what_is_written_and_loses_nothing() {
+    let (first, second) = (LogFile::new(), LogFile::new());
+    const ROUTES: &str = "routes: [{ respond: 204 }]";
+    let text = first.text("format: '{path}'", ROUTES);
+    let gateway = gateway(&text, &[]);
+    gateway.get("/a").has_status(204);
+    gateway.reloads(&second.text("format: '{path}'", ROUTES), &[]).unwrap();
+    gateway.get("/b").has_status(204);
+    gateway.reloads(ROUTES, &[]).unwrap();
+    gateway.get("/c").has_status(204);
+    gateway.reloads(&first.text("format: '{path}'", ROUTES), &[]).unwrap();
+    gateway.get("/d").has_status(204);
+    assert_eq!(
+        (first.lines(2), second.lines(1)),
+        (vec!["/a".into(), "/d".into()], vec!["/b".into()])
+    );
+}
+
+#[test]
+fn a_log_that_cannot_be_written_is_no_start_and_no_reload() {
+    const ROUTES: &str = "routes: [{ respond: 204 }]";
+    let impossible = format!("access_log: {{ file: /nowhere/at/all.log }}\n{ROUTES}");
+    let error = titan_testkit::start(&impossible, &[]).err().unwrap().to_string();
+    assert!(error.contains("/nowhere/at/all.log"), "{error}");
+    let gateway = gateway(ROUTES, &[]);
+    gateway.reloads(&impossible, &[]).unwrap_err();
+    gateway.get("/").has_status(204);
+}
