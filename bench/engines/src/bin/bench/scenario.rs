@@ -33,7 +33,7 @@ const ECDSA: Setup = Setup::Tls(Key::EcdsaP256);
 const RSA: Setup = Setup::Tls(Key::Rsa2048);
 
 /// All of them, in the order they run.
-pub const SCENARIOS: [Scenario; 32] = [
+pub const SCENARIOS: [Scenario; 33] = [
     steady("small-64", "GET 128 bytes, 64 connections", Target::Small, 64),
     steady("small-256", "GET 128 bytes, 256 connections", Target::Small, 256),
     steady("body-30k", "GET 30 KiB, 64 connections", Target::Body30k, 64),
@@ -89,6 +89,10 @@ pub const SCENARIOS: [Scenario; 32] = [
     Scenario {
         setup: Setup::Watched,
         ..steady("watched", "probes, ejection, a breaker and a retry budget", Target::Small, 64)
+    },
+    Scenario {
+        setup: Setup::Logged,
+        ..steady("access-log", "a JSON access log in a file", Target::Small, 64)
     },
     Scenario {
         setup: Setup::Reloads,

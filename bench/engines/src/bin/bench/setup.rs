@@ -35,6 +35,8 @@ pub enum Setup {
     Compress(Coding),
     /// HTTP/1.1 on both, with probes, ejection, a breaker and a budget; without any of them for the bare one.
     Watched,
+    /// HTTP/1.1 on both, with an access log; without it for the bare one.
+    Logged,
     /// HTTP/1.1 on both, with many routes and, but for the bare one, other configurations all the time.
     Reloads,
 }
@@ -46,8 +48,9 @@ impl Setup {
             Self::Reloads => "-reloads",
             Self::Watched if engine == Engine::Bare => "-unwatched",
             Self::Watched => "-watched",
+            Self::Logged if engine != Engine::Bare => "-log",
             _ if engine == Engine::Bare => "",
-            Self::Plain => "",
+            Self::Plain | Self::Logged => "",
             Self::Policy(suffix) => suffix,
             Self::Compress(_) => "-compress",
             Self::Tls(_) => "-tls",
@@ -70,6 +73,7 @@ impl Setup {
             | Self::Policy(_)
             | Self::Compress(_)
             | Self::Watched
+            | Self::Logged
             | Self::Reloads => None,
         }
     }
@@ -88,7 +92,7 @@ impl Setup {
         if engine == Engine::Bare {
             return matches!(
                 self,
-                Self::Policy(_) | Self::Compress(_) | Self::Watched | Self::Reloads
+                Self::Policy(_) | Self::Compress(_) | Self::Watched | Self::Logged | Self::Reloads
             );
         }
         match self {
@@ -98,6 +102,8 @@ impl Setup {
             Self::Compress(coding) => {
                 engine != Engine::Floor && (coding == Coding::Gzip || engine == Engine::Titan)
             }
+            // HAProxy writes no file.
+            Self::Logged => matches!(engine, Engine::Nginx | Engine::Titan),
             Self::Tls(_) | Self::H2c | Self::Grpc => engine != Engine::Floor,
             Self::H2ToH2 => !matches!(engine, Engine::Floor | Engine::Nginx),
         }
@@ -111,6 +117,7 @@ impl Setup {
             | Self::H2c
             | Self::Policy(_)
             | Self::Watched
+            | Self::Logged
             | Self::Reloads => chosen,
             Self::H2ToH2 | Self::Grpc => Origin::Http2,
             Self::WebSocket | Self::Compress(_) => Origin::BuiltIn,
@@ -120,9 +127,12 @@ impl Setup {
     /// Whether a proxy does its work already.
     pub fn answers(self, address: SocketAddr) -> bool {
         let answered = match self {
-            Self::Plain | Self::WebSocket | Self::Compress(_) | Self::Watched | Self::Reloads => {
-                answers_http1(address)
-            }
+            Self::Plain
+            | Self::WebSocket
+            | Self::Compress(_)
+            | Self::Watched
+            | Self::Logged
+            | Self::Reloads => answers_http1(address),
             // Whether it refuses requests without a token is not the question here.
             Self::Policy(_) => answers_at_all(address),
             Self::Tls(_) | Self::H2ToH2 => {
