@@ -82,7 +82,14 @@ fn receive(stream: &mut TcpStream) -> Option<Vec<u8>> {
 }
 
 fn accept(listener: &TcpListener) -> TcpStream {
-    let (stream, _) = listener.accept().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let mut accepted = None;
+    until("it connects", || {
+        accepted = listener.accept().ok();
+        accepted.is_some()
+    });
+    let (stream, _) = accepted.unwrap();
+    stream.set_nonblocking(false).unwrap();
     stream.set_read_timeout(TIMEOUT).unwrap();
     stream
 }
