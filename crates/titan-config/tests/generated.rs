@@ -12,7 +12,7 @@ fn the_reference_in_docs_is_up_to_date() {
 fn is_up_to_date(name: &str, generated: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
     if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(&path, generated).unwrap();
+        std::fs::write(&path, generated).expect("docs can be written");
     }
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
     let is_same = committed == generated;
