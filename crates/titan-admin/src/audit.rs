@@ -1,4 +1,4 @@
-//! The calls that change something: a line for each, and how many there were.
+//! The calls that change something: an event for each, and how many there were.
 
 use crate::access::Caller;
 use crate::calls::{CALLS, Entry};
@@ -6,14 +6,13 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use titan_config::{LogArea, LogLevel};
 use titan_http::{RequestHead, Status};
-
-/// Takes a line, which may contain anything that a caller has sent.
-pub type AuditLog = Box<dyn Fn(&str) + Send + Sync>;
+use titan_observe::events::{Event, Field, Log};
 
 /// Where calls are noted.
 pub(crate) struct Audit {
-    log: AuditLog,
+    log: Log,
     /// By call, in the order of [`CALLS`], and by outcome.
     counts: [[AtomicU64; OUTCOMES.len()]; CALLS.len()],
     denied: Mutex<Denied>,
@@ -54,7 +53,7 @@ const QUIET: Duration = Duration::from_secs(60);
 const MAX_TARGET: usize = 200;
 
 impl Audit {
-    pub(crate) fn new(log: AuditLog) -> Audit {
+    pub(crate) fn new(log: Log) -> Audit {
         let counts = [const { [const { AtomicU64::new(0) }; OUTCOMES.len()] }; CALLS.len()];
         Audit { log, counts, denied: Mutex::default() }
     }
@@ -75,7 +74,11 @@ impl Audit {
             Outcome::Done | Outcome::Refused | Outcome::Failed => Some(0),
         };
         let Some(unshown) = unshown else { return };
-        let mut line = format!("{who}: {} {}", entry.method.as_str(), target(head));
+        let level = match outcome {
+            Outcome::Done => LogLevel::Info,
+            Outcome::Refused | Outcome::Denied | Outcome::Failed => LogLevel::Warn,
+        };
+        let mut line = format!("{} {}", entry.method.as_str(), target(head));
         let outcome = OUTCOMES[outcome as usize];
         let _ = write!(line, ": {outcome} ({})", status.code());
         if !more.is_empty() {
@@ -84,7 +87,8 @@ impl Audit {
         if unshown > 0 {
             let _ = write!(line, "; {unshown} more denied calls were not shown");
         }
-        (self.log)(&line);
+        // What a caller has sent is in there, and in its name.
+        self.log.tell(Event::new((LogArea::Admin, level), "call", line).with(Field::Caller, who));
     }
 
     /// How many calls there were, by name and outcome.

@@ -5,6 +5,7 @@ mod pressure;
 mod tests;
 
 mod breakers;
+mod events;
 mod mirrors;
 
 mod upstreams;
@@ -13,6 +14,7 @@ use crate::reloads::{Attempts, Cause};
 use std::fmt::{Display, Write};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+use titan_observe::events::Dropped;
 use titan_proxy::{
     Cells, Condition, Counted, Counter, EndpointStatus, Histogram, KeySetStatus, Metrics,
     PolicyFigure, PolicyMetric, RouteCells, Status,
@@ -110,10 +112,11 @@ pub(crate) fn write(
     attempts: &Attempts,
     revoked: Option<(usize, usize)>,
     calls: (&[(&str, &str, u64)], u64),
-    started: SystemTime,
+    (started, dropped): (SystemTime, Dropped),
 ) -> String {
     let mut text = Text(String::new());
     text.process(started);
+    text.events(dropped);
     text.reloads(attempts, status);
     text.trials(attempts);
     text.calls(calls);

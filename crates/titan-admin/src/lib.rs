@@ -5,11 +5,12 @@
 //! | the response for each call | `pages` | `Site`, `Probes` |
 //! | which calls there are, and what right each needs | `calls` | `CALLS` |
 //! | who calls, and whether they may | `access` | [`Access`] |
-//! | a line for each call that changes something | `audit` | `Audit::note` |
+//! | an event for each call that changes something | `audit` | `Audit::note` |
 //! | the configuration in force, and other ones | `configuration` | `configuration::put` |
 //! | which gateway a call is meant for | `identity` | [`Identity::of`] |
 //! | how upstreams are doing, and orders about endpoints | `upstreams` | `upstreams::list` |
 //! | copies of requests, and where the responses to them differ | `mirrors` | `mirrors::list` |
+//! | which events are written | `log` | `log::put` |
 //! | another process that takes over | `upgrades` | `upgrades::upgrade` |
 //! | revoked tokens, in a file and for all workers | `revocations` | [`RevocationStore::open`] |
 //! | which configuration is in force, and how that went | `reloads` | [`Reloads::note_applied`] |
@@ -50,16 +51,16 @@ mod upstreams;
 
 mod mirrors;
 
+mod log;
+
 mod pages;
 
 pub use access::{Access, PreparedAccess};
-pub use audit::AuditLog;
 pub use identity::Identity;
 pub use reloads::{Attempts, Cause, Reloads, Subject};
 pub use revocations::{RevocationStore, RevocationStoreError};
 
 use access::Place;
-use audit::Audit;
 use orders::Orders;
 use pages::{Pages, Probes, Site};
 use std::io;
@@ -82,18 +83,18 @@ const BOUNDS: http::Bounds = http::Bounds {
 pub struct Interface(Arc<Pages>);
 
 impl Interface {
-    /// That of `gateway`. `reloads` tells it of configurations; in `store`, while there is one, it notes the tokens that are revoked; `log`
-    /// gets a line for each call that changes something. Calls that are meant for a gateway with another `identity` are refused.
+    /// That of `gateway`, whose log gets an event for each call that changes something. `reloads` tells it of configurations; in `store`,
+    /// while there is one, it notes the tokens that are revoked. Calls that are meant for a gateway with another `identity` are refused.
     pub fn new(
         gateway: &Gateway,
         reloads: &Arc<Reloads>,
         store: Option<&Arc<RevocationStore>>,
         access: &Access,
-        (orders, log): (Orders, AuditLog),
+        orders: Orders,
         identity: Option<Identity>,
     ) -> Interface {
-        let audit = (orders, Audit::new(log), identity);
-        Interface(Arc::new(Pages::new(gateway, reloads, store, access, audit)))
+        let orders = (orders, identity);
+        Interface(Arc::new(Pages::new(gateway, reloads, store, access, orders)))
     }
 
     /// Serves all of it at `socket`, on a thread of that name, until what it returns is dropped.

@@ -8,6 +8,7 @@ use crate::exposition;
 use crate::history::Author;
 use crate::http::{Handler, Peer, Request, Response, Tls};
 use crate::identity::Identity;
+use crate::log;
 use crate::mirrors;
 use crate::orders::Orders;
 use crate::reloads::Reloads;
@@ -17,6 +18,7 @@ use crate::upstreams;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 use titan_http::{FieldName, Method, RequestHead, Status};
+use titan_observe::events::Log;
 use titan_proxy::{Gateway, Metrics, Monitored};
 use tokio::sync::Semaphore;
 
@@ -25,6 +27,7 @@ pub(crate) struct Pages {
     metrics: Arc<Metrics>,
     status: titan_proxy::Status,
     monitored: Monitored,
+    log: Log,
     reloads: Arc<Reloads>,
     /// The program's: a drain releases its file while probes are still served.
     store: Weak<RevocationStore>,
@@ -83,6 +86,7 @@ Titan admin interface
 /upstreams         how upstreams and their endpoints are doing: GET
 /upstreams/{name}  how one is doing: GET; drain, eject or restore an endpoint, open or close a breaker: POST
 /mirrors           copies of requests, and where the responses to them differ: GET
+/log               which events are written: GET; other levels for a while: PUT
 /jwt/revocations   revoked tokens: GET, POST, DELETE with the id
 
 These need a token over TCP, and none over the Unix socket.
@@ -105,17 +109,18 @@ impl Pages {
         reloads: &Arc<Reloads>,
         store: Option<&Arc<RevocationStore>>,
         access: &Access,
-        (orders, audit, identity): (Orders, Audit, Option<Identity>),
+        (orders, identity): (Orders, Option<Identity>),
     ) -> Pages {
         Pages {
             metrics: gateway.metrics(),
             status: gateway.status(),
             monitored: gateway.monitored(),
+            log: gateway.log().clone(),
             reloads: Arc::clone(reloads),
             store: store.map(Arc::downgrade).unwrap_or_default(),
             access: access.clone(),
             orders,
-            audit,
+            audit: Audit::new(gateway.log().clone()),
             identity,
             penalties: Semaphore::new(PENALTIES),
             started: SystemTime::now(),
@@ -160,6 +165,8 @@ impl Pages {
             (Call::ListUpstreams, Some(_)) => upstreams::list(self.status.upstreams_now()),
             (Call::ReadUpstream | Call::OrderUpstream, Some(_)) => self.upstream(call, &request),
             (Call::ListMirrors, Some(_)) => mirrors::list(&self.status.mirrors()),
+            (Call::ReadLog, Some(_)) => log::read(&self.log),
+            (Call::PutLog, Some(_)) => log::put(&self.log, &request),
             (Call::ListRevocations | Call::Revoke | Call::Restore, Some(_)) => {
                 self.revocations(call, &request)
             }
@@ -203,7 +210,7 @@ impl Pages {
             &self.reloads.attempts(),
             revoked,
             (&calls, self.access.refused()),
-            self.started,
+            (self.started, self.log.dropped()),
         );
         Response::new(Status::OK, exposition::MEDIA_TYPE, text)
     }
@@ -274,6 +281,7 @@ impl Handler for Site {
             Call::PutConfig | Call::Plan => format!("{} bytes", request.body.len()),
             Call::Upgrade => upgrades::named(&request),
             Call::OrderUpstream => upstreams::named(&request),
+            Call::PutLog => log::named(&request),
             _ => String::new(),
         };
         let response = self.pages.respond(entry.call, request, caller.author()).await;

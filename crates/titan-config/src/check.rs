@@ -459,6 +459,7 @@ fn finish(
         state,
         pressure,
         access_log,
+        log,
         zone,
     } = fields;
     let (limits, timeouts, paths) = (limits?, timeouts?, paths?);
@@ -500,6 +501,7 @@ fn finish(
         state: state?,
         pressure: pressure?,
         access_log: access_log.collect::<Option<_>>()?,
+        log: log?,
     })
 }
 

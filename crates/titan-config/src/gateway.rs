@@ -10,6 +10,7 @@ use crate::error_pages::{ErrorPages, error_pages};
 use crate::forwarding::{Forwarding, forwarding};
 use crate::limits::{Limits, limits};
 use crate::listener::{Listener, ListenerDraft, listener};
+use crate::log::{Log, log};
 use crate::look_alikes::Paths;
 use crate::policy::{
     JwtRevocations, NamedPolicy, Policies, Policy, PolicyKind, jwt_revocations, policy, uses,
@@ -71,6 +72,8 @@ pub struct Config {
     pub pressure: Option<Pressure>,
     /// Where exchanges are logged, in file order; empty for nowhere.
     pub access_log: Vec<AccessLog>,
+    /// What the gateway tells of itself.
+    pub log: Log,
     /// What is allowed but probably not meant; empty for a clean file.
     pub warnings: Report,
     /// What messages call its files.
@@ -113,6 +116,7 @@ impl fmt::Debug for Unmasked<'_> {
             state,
             pressure,
             access_log,
+            log,
             warnings,
             file_names,
             secrets: _,
@@ -134,6 +138,7 @@ impl fmt::Debug for Unmasked<'_> {
             .field("state", state)
             .field("pressure", pressure)
             .field("access_log", access_log)
+            .field("log", log)
             .field("warnings", warnings)
             .field("file_names", file_names)
             .finish()
@@ -149,15 +154,19 @@ impl Config {
 
     /// The files that it names, as it names them.
     pub fn files(&self) -> Vec<&Path> {
-        let listeners = self.listeners.iter().filter_map(|listener| listener.tls.as_ref());
-        let upstreams = self.upstreams.iter().filter_map(|upstream| upstream.tls.as_ref());
-        let theirs = upstreams.flat_map(UpstreamTls::files);
         let fallbacks = self.upstreams.iter().filter_map(Upstream::fallback_file);
         let fallbacks = fallbacks.map(|file| file.path.as_path());
         let policies = self.policies.iter().flat_map(|it| it.policy.files());
+        self.tls_files().into_iter().chain(fallbacks).chain(policies).collect()
+    }
+
+    /// Those of them that TLS is spoken with: certificates, keys, authorities, revocation lists.
+    pub fn tls_files(&self) -> Vec<&Path> {
+        let listeners = self.listeners.iter().filter_map(|listener| listener.tls.as_ref());
+        let upstreams = self.upstreams.iter().filter_map(|upstream| upstream.tls.as_ref());
+        let theirs = upstreams.flat_map(UpstreamTls::files);
         let admin = self.admin.iter().flat_map(Admin::files);
-        let listeners = listeners.flat_map(Tls::files);
-        listeners.chain(theirs).chain(fallbacks).chain(policies).chain(admin).collect()
+        listeners.flat_map(Tls::files).chain(theirs).chain(admin).collect()
     }
 
     /// Whether some upstream, or the source of a key set, is verified with the system's authorities.
@@ -257,6 +266,8 @@ section! {
         /// Where exchanges are logged: one destination or several, each with a format and conditions of its own.
         pub(crate) access_log: Vec<Option<AccessLogDraft>> =
             default("[]", one_or_list(lenient(access_log()), 0..=MAX_ACCESS_LOGS)),
+        /// What the gateway tells of itself on standard error. There is no line for each request.
+        pub(crate) log: Option<Log> = default("{}", lenient(log())),
         /// Where this gateway runs: endpoints of upstreams that are in another `zone` get requests only as far as too few others
         /// can take them. Often a variable, such as `${ZONE}`.
         pub(crate) zone: Option<Name> = optional("none: all zones are alike", name()),

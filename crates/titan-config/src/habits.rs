@@ -362,8 +362,6 @@ const KEYS_OF: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-const NO_LOG: &str =
-    "there is no access log yet; the metrics of the admin interface count requests";
 const ACCESS_LOG: &str = "write `access_log` at the top level of the file: `access_log: stdout`, or `access_log: { file: PATH }`";
 const CHECKS: &str = "`health` probes endpoints: `health: { probe: { http: /up } }`";
 const NO_HTTP3: &str = "there is no HTTP/3 yet; `protocols` of a listener takes `h1` and `h2`";
@@ -404,7 +402,6 @@ const KEYS: &[(&str, &str)] = &[
     ("accessLog", ACCESS_LOG),
     ("access_logs", ACCESS_LOG),
     ("accesslog", ACCESS_LOG),
-    ("log", NO_LOG),
     ("health_check", CHECKS),
     ("health_checks", CHECKS),
     ("healthCheck", CHECKS),

@@ -110,6 +110,8 @@ mod resolver;
 
 mod state;
 
+mod log;
+
 mod listener;
 
 mod concurrency;
@@ -210,6 +212,7 @@ pub use limits::{FieldNames, Limits};
 pub use listener::{Listener, Protocols, ProxyProtocol};
 pub use listing::{ListedPath, ListedRoute, RouteTable};
 pub use location::{FileId, Location, Span};
+pub use log::{AreaLevels, EventFormat, Log, LogArea, LogLevel};
 pub use look_alikes::{LookAlike, Paths};
 pub use masked::{Masked, SecretPlace};
 pub use mirror::{Comparison, Mirror};

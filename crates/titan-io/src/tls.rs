@@ -26,8 +26,8 @@ use std::time::Duration;
 pub enum Refused {
     /// The client speaks HTTP without TLS.
     Plain,
-    /// What came is no handshake, or one that nothing can be agreed on in.
-    Failed,
+    /// What came is no handshake, or one that nothing can be agreed on in, for that reason.
+    Failed(String),
     /// The client presented no certificate, and one is required.
     NoCertificate,
     /// The client presented a certificate that is refused, for that reason.
@@ -53,7 +53,7 @@ impl Refused {
                 error @ (rustls::Error::InvalidCertificate(_)
                 | rustls::Error::InvalidCertRevocationList(_)),
             ) => Refused::Certificate(error.to_string()),
-            _ => Refused::Failed,
+            _ => Refused::Failed(error.to_string()),
         }
     }
 }
@@ -87,20 +87,21 @@ pub async fn accept(
     match first.ok_or(Refused::Silent)? {
         HANDSHAKE => {}
         byte if byte.is_ascii_uppercase() => return Err(Refused::Plain),
-        _ => return Err(Refused::Failed),
+        _ => return Err(Refused::Failed("what came is not TLS".to_owned())),
     }
-    let tls = ServerConnection::new(server.config()).map_err(|_| Refused::Failed)?;
+    let tls = ServerConnection::new(server.config())
+        .map_err(|error| Refused::Failed(error.to_string()))?;
     let session = Session::new(tls);
     let opened = session.came(transport.inbox.unread());
     transport.inbox.clear();
     transport.stream.secure(session);
     let agreed = match opened {
         Ok(()) => agree(&mut transport.stream, &transport.timer, deadline).await,
-        Err(_) => Err(Refused::Failed),
+        Err(error) => Err(Refused::of(&error)),
     };
     let identified = agreed.and_then(|()| {
         let (reader, _) = transport.stream.split();
-        let session = reader.session().ok_or(Refused::Failed)?;
+        let session = reader.session().ok_or(Refused::Gone)?;
         let identified = server.identify(session.shown(), session.is_resumed());
         identified.inspect_err(|_| session.fail())
     });

@@ -33,3 +33,5 @@ pub mod observer;
 pub mod destination;
 
 pub mod access;
+
+pub mod events;

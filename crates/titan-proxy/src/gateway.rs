@@ -18,6 +18,7 @@ pub use listening::Bound;
 pub use status::Status;
 
 use crate::metrics::Metrics;
+use crate::refused::RefusedHandshakes;
 use crate::serve::{Change, Order};
 use crate::snapshot::Snapshot;
 use crate::socket::SocketFile;
@@ -30,14 +31,15 @@ use retired::Retired;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc as std_mpsc};
 use std::thread::JoinHandle;
+use std::time::SystemTime;
 use threads::{End, Plan, allowed_cores, start_thread, worker_count};
 use titan_config::{Config, Workers};
 use titan_io::io::Phase;
 use titan_io::registry::Registry;
 use titan_io::tls::Files;
+use titan_observe::events::Log;
 use titan_observe::observer::{Observer, ObserverWay};
 use titan_policies::jwt::Revocations;
-use titan_upstream::events::{Event, Events};
 use titan_upstream::failure_log::FailureDetail;
 use titan_upstream::monitor::Monitored;
 use titan_upstream::reclaim::Reclaim;
@@ -60,6 +62,7 @@ struct Loading {
     /// What outlives a configuration.
     registry: Registry,
     observer: ObserverWay,
+    log: Arc<Log>,
     current: Arc<ArcSwap<Snapshot>>,
     metrics: Arc<Metrics>,
     /// Whose endpoints are watched over.
@@ -101,6 +104,8 @@ pub struct UpstreamFailure {
     pub request: Option<String>,
     /// How often it happened.
     pub count: u64,
+    /// When it happened first.
+    pub at: SystemTime,
 }
 
 /// A gateway that can begin to serve at once: everything that waits for others, and nearly everything that can fail, is
@@ -108,6 +113,7 @@ pub struct UpstreamFailure {
 pub struct PreparedGateway {
     config: Config,
     registry: Registry,
+    log: Arc<Log>,
     prepared: Prepared,
     rebound: Rebound,
     taken: Vec<ListenerName>,
@@ -121,27 +127,29 @@ impl Gateway {
         files: &Files,
         revoked: Option<&Revocations>,
     ) -> Result<Gateway, LoadError> {
-        Gateway::prepare(config, files, revoked, Vec::new())?.start()
+        Gateway::prepare(config, files, revoked, Vec::new(), &Log::default())?.start()
     }
 
     /// Binds every listener that is not inherited from the process before, and resolves every name once. Takes as long
     /// as the name servers do, up to `resolver.timeout`. `files` holds those that the configuration names, and `revoked` the
-    /// tokens that its file of revoked tokens does.
+    /// tokens that its file of revoked tokens does. `log` is told what happens to it.
     pub fn prepare(
         config: &Config,
         files: &Files,
         revoked: Option<&Revocations>,
         inherited: Vec<InheritedListener>,
+        log: &Log,
     ) -> Result<PreparedGateway, LoadError> {
         let count = worker_count(config);
         let (registry, mut inherited) = (Registry::default(), Inherited::new(inherited));
+        let log = log.put_in(&registry);
         let prepared = Prepared::new(config, files, revoked, (&registry, count), &inherited)?;
         let (before, states) = (Listening::default(), prepared.states());
         let rebound = before.rebind(config, states, count, &mut inherited)?;
         let (phase, watched) = watch::channel(Phase::Serve);
         prepared.begin(config, &watched)?;
         let (config, taken) = (config.clone(), inherited.into_taken());
-        Ok(PreparedGateway { config, registry, prepared, rebound, taken, phase })
+        Ok(PreparedGateway { config, registry, log, prepared, rebound, taken, phase })
     }
 
     /// Puts other configurations in force.
@@ -166,17 +174,17 @@ impl Gateway {
         let upstreams = snapshot.upstreams.iter();
         let told = upstreams.flat_map(|upstream| {
             let name = upstream.config().name.to_string();
-            upstream.failure_log.take().map(move |(code, detail, count)| {
-                let FailureDetail { what, route, request } = FailureDetail::clone(&detail);
-                UpstreamFailure { upstream: name.clone(), code, what, route, request, count }
+            upstream.failure_log.take().map(move |(code, first, count)| {
+                let (at, FailureDetail { what, route, request }) = (first.0, first.1.clone());
+                UpstreamFailure { upstream: name.clone(), code, what, route, request, count, at }
             })
         });
         told.collect()
     }
 
-    /// What was decided about upstreams since the last call, and how many more decisions there were.
-    pub fn upstream_events(&self) -> (Vec<Event>, u64) {
-        Events::of(&self.loader.0.registry).take()
+    /// What it tells of what happens to it.
+    pub fn log(&self) -> &Log {
+        &self.loader.0.log
     }
 
     /// What takes orders about endpoints.
@@ -184,14 +192,11 @@ impl Gateway {
         self.loader.0.monitored.clone()
     }
 
-    /// Why client certificates were refused since the last call: the latest reason of each listener, with its name.
-    pub fn refused_certificates(&self) -> Vec<(String, String)> {
+    /// Handshakes that were refused or have failed since the last call: by listener and cause.
+    pub fn refused_handshakes(&self) -> Vec<RefusedHandshakes> {
         let in_force = self.loader.0.in_force();
-        let told = in_force.listening.states().filter_map(|(name, state)| {
-            let why = state.listener_policy.take_refusal()?;
-            Some((name.to_owned(), format!("a client's certificate is not accepted: {why}")))
-        });
-        told.collect()
+        let states = in_force.listening.states();
+        states.flat_map(|(name, state)| state.listener_policy.take_refused(name)).collect()
     }
 
     /// What the workers count.
@@ -246,10 +251,10 @@ impl PreparedGateway {
 
     /// Starts the workers. Where it fails, nothing is left running.
     pub fn start(self) -> Result<Gateway, LoadError> {
-        let PreparedGateway { config, registry, prepared, rebound, taken: _, phase } = self;
+        let PreparedGateway { config, registry, log, prepared, rebound, taken: _, phase } = self;
         let (watched, count) = (phase.subscribe(), rebound.opened.len());
         let (snapshot, logs) = prepared.take_effect();
-        let metrics = Arc::new(snapshot.metrics(count));
+        let metrics = Arc::new(snapshot.metrics(count, &log));
         let (end, ended) = mpsc::channel(count + 1);
         let cores = if config.workers.pin { allowed_cores() } else { Vec::new() };
         let reclaim = Arc::new(Reclaim::new(count));
@@ -285,6 +290,7 @@ impl PreparedGateway {
         let loading = Loading {
             registry,
             observer: observer.way(),
+            log,
             current,
             metrics,
             monitored,
@@ -299,6 +305,11 @@ impl PreparedGateway {
 }
 
 impl Loader {
+    /// What is told of what happens to the gateway.
+    pub fn log(&self) -> &Log {
+        &self.0.log
+    }
+
     /// What the configuration in force is served from.
     pub fn hold(&self) -> Held {
         Held { _snapshot: self.0.current.load_full() }

@@ -46,6 +46,8 @@ mod upgrade;
 
 mod guard;
 
+mod refused;
+
 mod listener_policy;
 mod origin;
 
@@ -103,10 +105,12 @@ pub use gateway::{
 pub use metrics::{Cells, Metrics, RouteCells};
 pub use mirror::MirrorStatus;
 pub use pressure::{Pressure, PressureLevel};
+pub use refused::RefusedHandshakes;
 pub use socket::{FileIdentity, SocketFile, remove_stale_socket};
 pub use titan_io::counter::{Counted, Counter, Histogram};
 pub use titan_io::tls::{BadCredentials, Files, TicketSecrets, sha256};
 pub use titan_observe::destination::DestinationFigures;
+pub use titan_observe::events::{Event, Field, Log};
 pub use titan_policies::jwt::{KeySetStatus, Revocation, Revocations, Revoked};
 pub use titan_policies::list::{PolicyFigure, PolicyMetric};
 pub use titan_upstream::breaker::State as BreakerState;
@@ -114,7 +118,6 @@ pub use titan_upstream::breaking::BreakerNow;
 pub use titan_upstream::cells::{RetryReason, UpstreamCells};
 pub use titan_upstream::concurrency::ConcurrencyStatus;
 pub use titan_upstream::endpoint::EndpointStatus;
-pub use titan_upstream::events::Event;
 pub use titan_upstream::groups::DrainedBy;
 pub use titan_upstream::health::{Condition, Counts, Fact, Reason, Story};
 pub use titan_upstream::monitor::{

@@ -347,6 +347,9 @@ impl AdmittedConnection {
         let deadline = client.worker.snapshot().timeouts.handshake;
         let deadline = client.transport.io.clock.deadline(deadline);
         let accepted = Box::pin(tls::accept(&mut client.transport, &server, deadline)).await;
+        if let Err(refused) = &accepted {
+            permit.state.listener_policy.note_refused(refused);
+        }
         match accepted {
             Ok(shown) => {
                 client.transport.renew_grace();
@@ -357,14 +360,11 @@ impl AdmittedConnection {
             }
             // Boxed: few connections come to this, and all others would keep the room for it while they wait.
             Err(Refused::Plain) => Box::pin(tls::respond_plain(&mut client.transport)).await,
-            Err(refused @ (Refused::NoCertificate | Refused::Certificate(_))) => {
+            Err(Refused::NoCertificate | Refused::Certificate(_)) => {
                 client.worker.cells().certificates_refused.add(1);
-                if let Refused::Certificate(why) = refused {
-                    permit.state.listener_policy.note_refusal(why);
-                }
                 Box::pin(tls::linger(&mut client.transport)).await;
             }
-            Err(Refused::Failed | Refused::Gone) => {}
+            Err(Refused::Failed(_) | Refused::Gone) => {}
             Err(Refused::Silent) => return false,
         }
         client.worker.cells().handshakes_failed.add(1);

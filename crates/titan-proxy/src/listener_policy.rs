@@ -1,11 +1,12 @@
 //! The rules of a listener for all its connections. These hold it for as long as they live, and a reload changes it.
 
+use crate::refused::{RefusalLog, RefusedHandshakes};
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use titan_config::Hsts;
-use titan_io::tls::ServerTls;
+use titan_io::tls::{Refused, ServerTls};
 
 /// What a listener requires of its connections.
 #[derive(Default)]
@@ -20,8 +21,8 @@ pub(crate) struct ListenerPolicy {
     tls: ArcSwapOption<ServerTls>,
     /// Grows when there are other rules.
     edition: AtomicU64,
-    /// Why the last client certificate was refused, until it is reported.
-    refusal: ArcSwapOption<String>,
+    /// Handshakes that have not succeeded, until they are reported.
+    refused: RefusalLog,
 }
 
 impl ListenerPolicy {
@@ -65,14 +66,14 @@ impl ListenerPolicy {
         self.edition.load(Ordering::Acquire)
     }
 
-    /// Notes why the certificate that a client has presented is refused.
-    pub(crate) fn note_refusal(&self, why: String) {
-        self.refusal.store(Some(Arc::new(why)));
+    /// Notes a handshake that has not succeeded.
+    pub(crate) fn note_refused(&self, refused: &Refused) {
+        self.refused.note(refused);
     }
 
-    /// Why the last one was not accepted, if that is new since this was asked last.
-    pub(crate) fn take_refusal(&self) -> Option<Arc<String>> {
-        self.refusal.swap(None)
+    /// Takes what was noted of handshakes at the listener of that name.
+    pub(crate) fn take_refused(&self, listener: &str) -> Vec<RefusedHandshakes> {
+        self.refused.take(listener)
     }
 
     /// Warnings about the files with which clients are verified.

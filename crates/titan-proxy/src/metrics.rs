@@ -10,6 +10,7 @@ use std::time::Duration;
 use titan_http::Status;
 use titan_io::counter::{Counter, Histogram};
 use titan_io::error::{Error, Kind};
+use titan_observe::events::Log;
 use titan_policies::chain::PolicyCounters;
 use titan_policies::list::{PolicyMetric, refusals};
 
@@ -89,13 +90,13 @@ pub struct RouteCells {
 }
 
 impl Metrics {
-    /// Cells for that many workers; policies have their own.
-    pub(crate) fn new(workers: usize, policies: PolicyCounters) -> Metrics {
+    /// Cells for that many workers; policies have their own. `log` is told of pressure.
+    pub(crate) fn new(workers: usize, policies: PolicyCounters, log: &Log) -> Metrics {
         let workers = (0..workers).map(|_| Cells::new()).collect();
         Metrics {
             workers,
             policies: ArcSwap::from_pointee(policies),
-            pressure: Pressure::default(),
+            pressure: Pressure::new(log.clone()),
         }
     }
 

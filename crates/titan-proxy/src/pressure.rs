@@ -6,10 +6,11 @@
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use std::{fs, io};
+use std::{fmt, fs, io};
+use titan_config::{LogArea, LogLevel};
 use titan_io::error::is_shortage;
+use titan_observe::events::{Event, Field, Log, Repeat};
 
 /// What of the process is near its limit, and how near: one for all workers.
 #[derive(Default)]
@@ -18,8 +19,7 @@ pub struct Pressure {
     /// In hundredths of a percent.
     descriptors: AtomicU32,
     memory: AtomicU32,
-    /// What nobody has been told yet.
-    lines: Mutex<Vec<String>>,
+    log: Log,
 }
 
 /// The steps, each with those before it.
@@ -45,8 +45,6 @@ const ALL: Share = 10_000;
 const MARGIN: Share = 500;
 /// The time between two measurements.
 const PAUSE: Duration = Duration::from_millis(500);
-/// The lines that wait to be told; those that come then are lost.
-const MOST_LINES: usize = 64;
 
 impl PressureLevel {
     const ALL: [PressureLevel; 4] = [
@@ -70,6 +68,15 @@ impl PressureLevel {
         PressureLevel::ALL[rises.max(stays.min(self as usize))]
     }
 
+    /// What the operator is told where it has come to this, from a lower level or from a higher one.
+    fn event(self, rises: bool, what: impl fmt::Display) -> Event {
+        let (kind, level) = match rises {
+            true => ("pressure_rises", LogLevel::Warn),
+            false => ("pressure_falls", LogLevel::Info),
+        };
+        Event::new((LogArea::Pressure, level), kind, what)
+    }
+
     fn words(self) -> &'static str {
         match self {
             PressureLevel::None => "all requests are served again",
@@ -81,6 +88,11 @@ impl PressureLevel {
 }
 
 impl Pressure {
+    /// No pressure yet; `log` is told when that changes.
+    pub(crate) fn new(log: Log) -> Pressure {
+        Pressure { log, ..Pressure::default() }
+    }
+
     /// The level of the process.
     pub fn level(&self) -> PressureLevel {
         PressureLevel::ALL[usize::from(self.level.load(Ordering::Relaxed))]
@@ -90,11 +102,6 @@ impl Pressure {
     pub fn shares(&self) -> [f64; 2] {
         let share = |share: &AtomicU32| f64::from(share.load(Ordering::Relaxed)) / 1e4;
         [share(&self.descriptors), share(&self.memory)]
-    }
-
-    /// What has changed since the last call, for the operator.
-    pub fn take_lines(&self) -> Vec<String> {
-        std::mem::take(&mut *self.lines())
     }
 
     /// Measures for ever.
@@ -124,10 +131,11 @@ impl Pressure {
         self.level.store(level as u8, Ordering::Relaxed);
         if level != before {
             let [descriptors, memory] = [descriptors, memory].map(|share| share / 100);
-            self.say(&format!(
+            let what = format!(
                 "{descriptors}% of the descriptors and {memory}% of the memory are in use: {}",
                 level.words()
-            ));
+            );
+            self.log.tell(level.event(level > before, what));
         }
     }
 
@@ -146,20 +154,11 @@ impl Pressure {
         let acts = |level| level > PressureLevel::StopKeepAlive;
         if level != before && (acts(level) || acts(before)) {
             let words = if acts(level) { level.words() } else { PressureLevel::None.words() };
-            self.say(&format!("worker {worker} is {lag:.1?} late: {words}"));
+            let event =
+                level.event(level > before, format!("the worker is {lag:.1?} late: {words}"));
+            self.log.tell(event.with(Field::Worker, worker).once(Repeat::ByMinute));
         }
         level
-    }
-
-    fn say(&self, line: &str) {
-        let mut lines = self.lines();
-        if lines.len() < MOST_LINES {
-            lines.push(format!("pressure: {line}"));
-        }
-    }
-
-    fn lines(&self) -> MutexGuard<'_, Vec<String>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -303,12 +302,10 @@ mod tests {
             let lag = Duration::from_millis(millis);
             level = pressure.of_lag(1, lag, level, Some(&settings));
         }
-        assert_eq!(
-            pressure.take_lines(),
-            [
-                "pressure: worker 1 is 4.6s late: sheddable requests are refused",
-                "pressure: worker 1 is 0.0ns late: all requests are served again",
-            ]
-        );
+        let told = pressure.log.take();
+        let told: Vec<_> = told.iter().map(|it| (it.field(Field::Worker), it.message())).collect();
+        let late = "the worker is 4.6s late: sheddable requests are refused";
+        let back = "the worker is 0.0ns late: all requests are served again";
+        assert_eq!(told, [(Some("1"), late), (Some("1"), back)]);
     }
 }

@@ -165,7 +165,7 @@ mod tests {
         let runtime = runtime.unwrap();
         let snapshot =
             Arc::new(Snapshot::unconnected(&config, &PolicyCredentials::unread(&config)));
-        let metrics = Arc::new(snapshot.metrics(1));
+        let metrics = Arc::new(snapshot.metrics(1, &titan_observe::events::Log::default()));
         let reclaim = Arc::new(Reclaim::new(1));
         let (_phase, watched) = watch::channel(Phase::Serve);
         let (_orders, received) = mpsc::channel(1);

@@ -21,6 +21,7 @@ use titan_io::registry::Registry;
 use titan_io::tls::{ClientTls, Files};
 use titan_observe::captures::Captures;
 use titan_observe::destination::DestinationFigures;
+use titan_observe::events::Log;
 use titan_policies::chain::Chains;
 use titan_policies::credentials::PolicyCredentials;
 use titan_policies::jwt::Revocations;
@@ -219,8 +220,8 @@ impl Snapshot {
     }
 
     /// The cells that workers with this snapshot count in.
-    pub(crate) fn metrics(&self, workers: usize) -> Metrics {
-        Metrics::new(workers, self.chains.counters())
+    pub(crate) fn metrics(&self, workers: usize, log: &Log) -> Metrics {
+        Metrics::new(workers, self.chains.counters(), log)
     }
 }
 

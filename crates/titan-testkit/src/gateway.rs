@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::thread;
 use titan_config::Config;
 use titan_proxy::{
-    BreakerWish, EndpointOrder, Event, Files, LoadError, Metrics, Revocations, Status,
-    UpstreamFailure,
+    BreakerWish, EndpointOrder, Event, Field, Files, LoadError, Log, Metrics, RefusedHandshakes,
+    Revocations, Status, UpstreamFailure,
 };
 
 /// A gateway that serves. Dropping it drains it, and fails the test where that takes too long or a worker
@@ -182,9 +182,14 @@ impl Gateway {
         self.running().metrics()
     }
 
-    /// What was decided about upstreams since the last call.
-    pub fn upstream_events(&self) -> Vec<Event> {
-        self.running().upstream_events().0
+    /// What it has told of since the last call: the sentence of each event, which begins with the address of the endpoint, if it is about
+    /// one.
+    pub fn tells(&self) -> Vec<String> {
+        let sentence = |event: &Event| match event.field(Field::Endpoint) {
+            Some(endpoint) => format!("{endpoint} {}", event.message()),
+            None => event.message().to_owned(),
+        };
+        self.running().log().take().iter().map(sentence).collect()
     }
 
     /// Orders something about an endpoint; whether there is such an endpoint.
@@ -208,10 +213,9 @@ impl Gateway {
         self.running().upstream_failures()
     }
 
-    /// Why certificates of clients were not taken, as far as it has not been asked before.
-    pub fn refused_certificates(&self) -> Vec<String> {
-        let told = self.running().refused_certificates();
-        told.into_iter().map(|(listener, why)| format!("{listener}: {why}")).collect()
+    /// Handshakes that have not succeeded, as far as it has not been asked before.
+    pub fn refused_handshakes(&self) -> Vec<RefusedHandshakes> {
+        self.running().refused_handshakes()
     }
 
     /// Starts another gateway, of a configuration made as [`gateway`] does, that takes over what this one listens at. This one drains.
@@ -225,7 +229,13 @@ impl Gateway {
         let mut lending = self.running().loader().lend().expect("there are descriptors left");
         let inherited = std::mem::take(&mut lending.listeners);
         let revoked = self.revoked.as_ref();
-        let prepared = titan_proxy::Gateway::prepare(&config, &self.files, revoked, inherited)?;
+        let prepared = titan_proxy::Gateway::prepare(
+            &config,
+            &self.files,
+            revoked,
+            inherited,
+            &Log::default(),
+        )?;
         let taken = prepared.taken().to_vec();
         let running = Some(prepared.start()?);
         lending.hand_over(&taken);

@@ -162,26 +162,22 @@ impl Breaker {
 }
 
 impl Transition {
-    /// The sentence that an operator reads about the breaker of somebody: nobody, or ` of` an endpoint.
-    pub fn told(self, whose: &str) -> impl fmt::Display {
-        Told { transition: self, whose }
+    /// Whether an operator has ordered it, or ended an order.
+    pub fn is_ordered(&self) -> bool {
+        matches!(self.cause, Cause::Forced | Cause::Released)
     }
 }
 
-struct Told<'t> {
-    transition: Transition,
-    whose: &'t str,
-}
-
-impl fmt::Display for Told<'_> {
+/// The sentence that an operator reads.
+impl fmt::Display for Transition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Told { transition: Transition { from, to, lasts, cause }, whose } = self;
+        let Transition { from, to, lasts, cause } = self;
         match (from == to, cause) {
             (true, Cause::TimePassed | Cause::Released) => {
-                write!(f, "the circuit breaker{whose} is {to} and decides by itself again")?;
+                write!(f, "the circuit breaker is {to} and decides by itself again")?;
             }
-            (true, _) => write!(f, "the circuit breaker{whose} stays {to}")?,
-            (false, _) => write!(f, "the circuit breaker{whose} changes from {from} to {to}")?,
+            (true, _) => write!(f, "the circuit breaker stays {to}")?,
+            (false, _) => write!(f, "the circuit breaker changes from {from} to {to}")?,
         }
         if let Some(lasts) = lasts {
             write!(f, " for {lasts:?}")?;

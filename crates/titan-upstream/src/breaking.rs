@@ -1,16 +1,17 @@
 //! The breakers of an upstream: its own, or one for each of its endpoints.
 
 use crate::breaker::{
-    Breaker, BreakerFigures, BreakerStatus, Forced, Outcome, Rejected, Rules, Ticket, Transition,
+    Breaker, BreakerFigures, BreakerStatus, Forced, Outcome, Rejected, Rules, State, Ticket,
+    Transition,
 };
 use crate::endpoint::Endpoint;
-use crate::events::Events;
 use crate::health::since_start;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use titan_config::{BreakerScope, CircuitBreaker, Name};
+use titan_config::{BreakerScope, CircuitBreaker, LogArea, LogLevel, Name};
 use titan_io::registry::Registry;
+use titan_observe::events::{Event, Field, Log, Repeat};
 
 /// The breakers of an upstream, and the rules that they follow in one configuration.
 pub struct Breaking {
@@ -20,7 +21,7 @@ pub struct Breaking {
     /// That of the upstream; its endpoints have their own otherwise.
     whole: Option<Arc<Breaker>>,
     /// Who is told of changes.
-    events: Arc<Events>,
+    log: Arc<Log>,
     /// Grows with each change of what the endpoints of the upstream may be sent.
     version: Arc<AtomicU64>,
 }
@@ -56,7 +57,7 @@ impl Breaking {
             whole: (rules.scope == BreakerScope::Upstream).then(whole),
             rules,
             upstream: upstream.clone(),
-            events: Events::of(registry),
+            log: Log::of(registry),
             version,
         }
     }
@@ -175,13 +176,19 @@ impl Breaking {
     }
 
     fn tell(&self, transition: Transition, endpoint: Option<&Endpoint>) {
-        let whose = match endpoint {
-            Some(endpoint) => {
-                self.version.fetch_add(1, Ordering::AcqRel);
-                format!(" of {}", endpoint.address)
-            }
-            None => String::new(),
+        if endpoint.is_some() {
+            self.version.fetch_add(1, Ordering::AcqRel);
+        }
+        let (kind, level) = match transition.to {
+            State::Open => ("breaker_opened", LogLevel::Warn),
+            State::HalfOpen => ("breaker_half_open", LogLevel::Info),
+            State::Closed => ("breaker_closed", LogLevel::Info),
         };
-        self.events.say(self.upstream.as_str(), transition.told(&whose));
+        let event = Event::new((LogArea::Breaker, level), kind, transition)
+            .with(Field::Upstream, self.upstream.as_str())
+            .with_some(Field::Endpoint, endpoint.map(|endpoint| &endpoint.address));
+        // What an operator orders is told each time.
+        let repeat = if transition.is_ordered() { Repeat::Always } else { Repeat::ByMinute };
+        self.log.tell(event.once(repeat));
     }
 }

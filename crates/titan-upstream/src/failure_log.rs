@@ -7,6 +7,7 @@ use arc_swap::ArcSwapOption;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 use titan_io::error::Kind;
 
 /// The failures since the log was last taken, by cause.
@@ -15,7 +16,7 @@ pub struct FailureLog(Box<[FailureCount]>);
 /// The failures of one cause.
 #[derive(Default)]
 struct FailureCount {
-    first: ArcSwapOption<FailureDetail>,
+    first: ArcSwapOption<(SystemTime, FailureDetail)>,
     count: AtomicU64,
 }
 
@@ -52,7 +53,7 @@ impl FailureLog {
         let Some(counted) = self.of(cause) else { return };
         counted.count.fetch_add(1, Ordering::Relaxed);
         if self.is_wanted(cause) {
-            counted.first.store(Some(Arc::new(describe())));
+            counted.first.store(Some(Arc::new((SystemTime::now(), describe()))));
         }
     }
 
@@ -71,8 +72,10 @@ impl FailureLog {
         }
     }
 
-    /// Takes the code of each cause, its first failure, and their number; counting starts over.
-    pub fn take(&self) -> impl Iterator<Item = (&'static str, Arc<FailureDetail>, u64)> {
+    /// Takes the code of each cause, its first failure and when that was, and their number; counting starts over.
+    pub fn take(
+        &self,
+    ) -> impl Iterator<Item = (&'static str, Arc<(SystemTime, FailureDetail)>, u64)> {
         let codes = Kind::CODES.iter().copied().chain(OTHERS);
         codes.zip(&self.0).filter_map(|(code, counted)| {
             let first = counted.first.swap(None)?;
@@ -119,7 +122,7 @@ mod tests {
     }
 
     fn taken(failure_log: &FailureLog) -> Vec<(&'static str, String, u64)> {
-        failure_log.take().map(|(code, detail, count)| (code, detail.what.clone(), count)).collect()
+        failure_log.take().map(|(code, first, count)| (code, first.1.what.clone(), count)).collect()
     }
 
     #[test]

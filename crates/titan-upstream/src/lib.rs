@@ -5,7 +5,6 @@
 //! |---|---|---|
 //! | what is counted for an upstream | [`cells`] | `UpstreamCells` |
 //! | failures of an upstream, to be reported | [`failure_log`] | `FailureLog::note` |
-//! | what was decided about an upstream, to be reported | [`events`] | `Events::say` |
 //! | whether an upstream that fails is asked at all | [`breaker`] | `Breaker::try_pass` |
 //! | waiting requests, and whose turn it is | `queue` | `Queue::next` |
 //! | how many requests run at an upstream, and which wait | [`concurrency`] | `Concurrency::try_enter` |
@@ -35,8 +34,6 @@
 pub mod cells;
 
 pub mod failure_log;
-
-pub mod events;
 
 pub mod breaker;
 

@@ -8,7 +8,6 @@ use crate::budget::{RetryBudget, RetryBudgetStatus};
 use crate::cells::UpstreamCells;
 use crate::concurrency::Concurrency;
 use crate::endpoint::{Address, Endpoint, ResolvedEndpoint};
-use crate::events::Events;
 use crate::failure_log::FailureLog;
 use crate::groups::{Groups, Placement, Selection};
 use crate::health::{Signals, since_start};
@@ -26,6 +25,7 @@ use titan_http::Status;
 use titan_io::counter::Counted;
 use titan_io::registry::Registry;
 use titan_io::tls::ClientTls;
+use titan_observe::events::Log;
 use tokio::sync::watch;
 
 /// A named group of endpoints.
@@ -47,7 +47,7 @@ pub struct Upstream {
     /// What goes wrong with it.
     pub failure_log: Arc<FailureLog>,
     /// What is decided about it.
-    pub events: Arc<Events>,
+    pub log: Arc<Log>,
     /// What keeps requests from it while it fails.
     breaking: Option<Arc<Breaking>>,
     /// How many retries it may get.
@@ -339,7 +339,7 @@ impl Upstream {
                 .circuit_breaker
                 .as_ref()
                 .map(|breaker| Arc::new(Breaking::new(&config.name, breaker, registry, version))),
-            events: Events::of(registry),
+            log: Log::of(registry),
             retry_budget: registry.shared(budget_key, budget),
             hedging: (config.hedge.as_ref()).map(|hedge| Hedging::of(registry, name(), hedge)),
             concurrency: (config.concurrency.as_ref())

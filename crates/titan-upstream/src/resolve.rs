@@ -408,7 +408,7 @@ mod tests {
         let upstream = Upstream::of(&config.upstreams[0], &config.resolver, None, (&registry, 1));
         let place = ResolvedEndpoint::fixed(&config.upstreams[0].endpoints[0]).unwrap();
         let all = |counts: [usize; 4]| counts.map(|count| vec![place.clone(); count]).to_vec();
-        let told = || upstream.failure_log.take().map(|it| it.1.what.clone()).collect::<Vec<_>>();
+        let told = || upstream.failure_log.take().map(|it| it.1.1.what.clone()).collect::<Vec<_>>();
         assert_eq!(within_bound(&upstream, all([1, 256, 3000, 839])).len(), MAX_PLACES);
         assert_eq!(told(), [""; 0]);
         assert_eq!(within_bound(&upstream, all([1, 256, 16_384, 3000])).len(), MAX_PLACES - 1);

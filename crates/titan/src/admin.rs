@@ -3,7 +3,6 @@
 use crate::failure::{FOR_PROBES, Failure};
 use crate::greeting::{AdminAddresses, CommandSocket};
 use crate::socket_path::Surroundings;
-use crate::terminal;
 use crate::upgrade::Inherited;
 use std::fs::DirBuilder;
 use std::io;
@@ -12,7 +11,8 @@ use std::path::Path;
 use std::time::Duration;
 use titan_admin::Interface;
 use titan_admin::http::{LentSocket, Server, Socket};
-use titan_config::{Admin, AdminSocket, Config, ListenAddress};
+use titan_config::{Admin, AdminSocket, Config, ListenAddress, LogArea, LogLevel};
+use titan_observe::events::{Event, Log};
 
 /// All of them, bound before the gateway starts, so that nothing runs when that fails.
 pub(crate) struct AdminSockets {
@@ -60,6 +60,7 @@ impl AdminSockets {
     pub(crate) fn bind(
         config: &Config,
         inherited: &mut Inherited,
+        log: &Log,
     ) -> Result<AdminSockets, Failure> {
         let Some(Admin { address, socket, probes, .. }) = &config.admin else {
             return Ok(AdminSockets { address: None, commands: Commands::Without, probes: None });
@@ -79,7 +80,7 @@ impl AdminSockets {
                 Commands::At(bind(COMMANDS, &ListenAddress::Unix(path.clone()))?)
             }
             AdminSocket::Auto if !matches!(address, ListenAddress::Unix(_)) => {
-                bind_standard(inherited)
+                bind_standard(inherited, log)
             }
             AdminSocket::Auto | AdminSocket::Off => Commands::Without,
         };
@@ -152,7 +153,7 @@ impl AdminServers {
 }
 
 /// The socket at the usual place. A gateway serves without it: another one may be there already.
-fn bind_standard(inherited: &mut Inherited) -> Commands {
+fn bind_standard(inherited: &mut Inherited, log: &Log) -> Commands {
     let Some(path) = Surroundings::of_process().for_gateway() else { return Commands::NoDirectory };
     let address = ListenAddress::Unix(path.clone());
     let bound = inherited.socket(COMMANDS, &address, |address| {
@@ -168,9 +169,10 @@ fn bind_standard(inherited: &mut Inherited) -> Commands {
         _ => error.to_string(),
     };
     let path = path.display();
-    terminal::event(&format!(
+    let what = format!(
         "no Unix socket for commands such as `titan reload`: {path}: {why}; set `admin.socket` to another path, or to `off`"
-    ));
+    );
+    log.tell(Event::new((LogArea::Start, LogLevel::Warn), "no_command_socket", what));
     Commands::Without
 }
 

@@ -14,6 +14,10 @@ mod upgrade;
 
 pub(crate) use upgrade::UpgradeOptions;
 
+mod log;
+
+pub(crate) use log::LogOptions;
+
 mod changes;
 #[cfg(test)]
 mod tests;
@@ -80,6 +84,9 @@ pub(crate) enum Command {
     /// The same as SIGUSR2, but with the outcome. Needs the Unix socket of the admin interface.
     #[command(after_help = upgrade::AFTER_HELP)]
     Upgrade(UpgradeOptions),
+    /// Print which events a running gateway writes, and have it write others for a while
+    #[command(after_help = log::AFTER_HELP)]
+    Log(LogOptions),
     /// Validate a configuration file and print a summary
     ///
     /// Shows all errors at once, each with its position. Starts, binds and resolves nothing.
@@ -227,6 +234,8 @@ Examples:
   titan apply new.yaml --confirm 5m       put another one in force, and take it back unless it is confirmed
   titan history; titan rollback           what was in force, and back to the one before
   titan upgrade                           have another process take over, of a new version say
+  titan log --area health --level debug --for 10m
+                                          have the running gateway tell more of itself for a while
   titan explain GET http://a.example/x -c titan.yaml
                                           which route this request takes, and why
   titan test tests.yaml                   whether requests get what they should

@@ -1,6 +1,8 @@
 //! Events that the operator should know of: one line for each kind and minute, however many there are.
 
 use std::time::{Duration, Instant};
+use titan_config::{LogArea, LogLevel};
+use titan_observe::events::{Event, Log};
 use titan_proxy::Metrics;
 
 /// What was last reported of each kind of event, by its index.
@@ -19,9 +21,11 @@ struct Reported {
 const QUIET: Duration = Duration::from_secs(60);
 
 impl Events {
-    /// The lines to print now.
-    pub(crate) fn look(&mut self, metrics: &Metrics, now: Instant) -> Vec<String> {
-        self.tell(events(metrics), now)
+    /// Tells of what there is to tell now.
+    pub(crate) fn look(&mut self, metrics: &Metrics, log: &Log, now: Instant) {
+        for line in self.tell(events(metrics), now) {
+            log.tell(Event::new((LogArea::Policy, LogLevel::Warn), "policy", line));
+        }
     }
 
     /// The same for the count of each kind, with the start of its line.

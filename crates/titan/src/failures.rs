@@ -1,147 +1,88 @@
-//! Failures while the gateway serves, reported on standard error: the same one at most once a minute.
+//! What has gone wrong while the gateway serves, and is counted where it happens: as events.
 
-use crate::terminal;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::fmt::Write;
-use std::time::{Duration, Instant};
-use titan_proxy::{Event, Gateway, UpstreamFailure};
+use titan_config::{LogArea, LogLevel};
+use titan_observe::events::{Event, Field, Log, Repeat};
+use titan_proxy::{Gateway, RefusedHandshakes, UpstreamFailure};
 
-/// What was reported lately. Its size is bounded by upstreams, causes and listeners, which the configuration has, and
-/// by lists of certificates and sets of keys, which it names.
-#[derive(Default)]
-pub(crate) struct Failures {
-    reported: HashMap<String, Reported>,
-    /// Which warnings about lists and keys were printed lately, and when.
-    warned: HashMap<String, Instant>,
+/// Tells of what has gone wrong since the last call, and of what lasts.
+pub(crate) fn look(gateway: &Gateway) {
+    let log = gateway.log();
+    gateway.upstream_failures().into_iter().for_each(|it| log.tell(of_upstream(it)));
+    gateway.refused_handshakes().into_iter().for_each(|it| log.tell(of_handshakes(it)));
+    lasting(log, (LogArea::Tls, "certificates"), gateway.warnings());
+    lasting(log, (LogArea::Policy, "token_keys"), gateway.key_failures());
 }
 
-/// What was reported of one place.
-struct Reported {
-    reason: String,
-    when: Instant,
-    /// How often the same has happened since without a line.
-    unreported: u64,
-}
-
-/// How long the same failure is not reported again.
-const QUIET: Duration = Duration::from_secs(60);
-/// How long the same warning about a revocation list or a key set is not repeated.
-const LONG: Duration = Duration::from_secs(3600);
-
-impl Failures {
-    /// Reports what has gone wrong since the last call.
-    pub(crate) fn look(&mut self, gateway: &Gateway, now: Instant) {
-        for failure in &gateway.upstream_failures() {
-            // The reason is not compared: endpoints that fail in turn have one each.
-            let place = format!("upstream `{}`: {}", failure.upstream, failure.code);
-            self.tell(&place, "", &described(failure), failure.count, now);
-        }
-        let (events, more) = gateway.upstream_events();
-        events.iter().for_each(|event| terminal::event(&decided(event)));
-        if more > 0 {
-            terminal::event(&format!("{more} further decisions about upstreams"));
-        }
-        gateway.metrics().pressure.take_lines().iter().for_each(|line| terminal::event(line));
-        for (name, reason) in &gateway.refused_certificates() {
-            self.tell(&format!("listener `{name}`"), reason, reason, 1, now);
-        }
-        self.warn(gateway.warnings(), now);
-        self.warn(gateway.key_failures(), now);
-    }
-
-    /// Warns of lasting conditions.
-    pub(crate) fn warn(&mut self, warnings: Vec<String>, now: Instant) {
-        self.warned.retain(|_, when| now.duration_since(*when) < LONG);
-        for warning in warnings {
-            if let Entry::Vacant(place) = self.warned.entry(warning) {
-                terminal::event(place.key());
-                place.insert(now);
-            }
-        }
-    }
-
-    fn tell(&mut self, place: &str, reason: &str, what: &str, count: u64, now: Instant) {
-        if let Some(line) = self.line(place, reason, what, count, now) {
-            terminal::event(&line);
-        }
-    }
-
-    /// The line for `count` failures at that place, unless the same was reported a moment ago.
-    fn line(
-        &mut self,
-        place: &str,
-        reason: &str,
-        what: &str,
-        count: u64,
-        now: Instant,
-    ) -> Option<String> {
-        let mut more = count.saturating_sub(1);
-        if let Some(told) = self.reported.get_mut(place).filter(|told| told.reason == reason) {
-            if now.duration_since(told.when) < QUIET {
-                told.unreported += count;
-                return None;
-            }
-            more += told.unreported;
-        }
-        let reported = Reported { reason: reason.to_owned(), when: now, unreported: 0 };
-        self.reported.insert(place.to_owned(), reported);
-        let more = if more > 0 { format!("; {more} more like it") } else { String::new() };
-        Some(format!("{place}: {what}{more}"))
+/// Tells of conditions that last, each once an hour.
+pub(crate) fn lasting(
+    log: &Log,
+    (area, kind): (LogArea, &'static str),
+    warnings: impl IntoIterator<Item = String>,
+) {
+    for warning in warnings {
+        log.tell(Event::new((area, LogLevel::Warn), kind, warning).once(Repeat::ByHour));
     }
 }
 
-fn decided(Event { upstream, what }: &Event) -> String {
-    format!("upstream `{upstream}`: {what}")
+/// The reason, and whose request was the first to meet it. The reason of one is that of all in the same minute: endpoints that fail in
+/// turn have one each.
+fn of_upstream(failure: UpstreamFailure) -> Event {
+    let UpstreamFailure { upstream, code, what, route, request, count, at } = failure;
+    let place = (LogArea::Upstream, LogLevel::Warn);
+    Event::new(place, "upstream_failed", what.trim_end_matches('.'))
+        .with(Field::Upstream, upstream)
+        .with(Field::Code, code)
+        .with_some(Field::Route, route)
+        .with_some(Field::RequestId, request)
+        .times(count)
+        .at(at)
+        .once(Repeat::ByMinute)
 }
 
-/// The reason, and whose request was the first to meet it.
-fn described(failure: &UpstreamFailure) -> String {
-    let UpstreamFailure { upstream: _, code: _, what, route, request, count: _ } = failure;
-    let mut text = what.trim_end_matches('.').to_owned();
-    if let Some(route) = route {
-        let _ = write!(text, "; route `{route}`");
-    }
-    if let Some(request) = request {
-        let _ = write!(text, "; request {request}");
-    }
-    text
+/// A client that is refused may be one that should not be; others fail all day wherever the internet can connect.
+fn of_handshakes(refused: RefusedHandshakes) -> Event {
+    let RefusedHandshakes { listener, code, what, count, at } = refused;
+    let level = match code {
+        "certificate" => LogLevel::Warn,
+        _ => LogLevel::Info,
+    };
+    Event::new((LogArea::Tls, level), "handshake_refused", what)
+        .with(Field::Listener, listener)
+        .with(Field::Code, code)
+        .times(count)
+        .at(at)
+        .once(Repeat::ByMinute)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::UNIX_EPOCH;
 
     #[test]
-    fn one_line_for_each_place_and_minute_has_the_count() {
-        let (mut failures, start) = (Failures::default(), Instant::now());
-        let mut line = |place: &str, reason: &str, count, seconds| {
-            let now = start + Duration::from_secs(seconds);
-            failures.line(place, reason, "it is down", count, now)
+    fn a_failure_has_its_time_and_whose_request_it_was() {
+        let failure = UpstreamFailure {
+            upstream: "api".to_owned(),
+            code: "connect",
+            what: "10.0.0.1:80: Connection refused (os error 111).".to_owned(),
+            route: Some("shop".to_owned()),
+            request: None,
+            count: 7,
+            at: UNIX_EPOCH,
         };
-        let told = |text: &str| Some(text.to_owned());
-        assert_eq!(line("a", "", 1, 0), told("a: it is down"));
-        assert_eq!(line("b", "", 5, 0), told("b: it is down; 4 more like it"));
-        assert_eq!(line("a", "", 70, 2), None);
-        assert_eq!(line("a", "", 3, 59), None);
-        assert_eq!(line("a", "", 2, 60), told("a: it is down; 74 more like it"));
-        assert_eq!(line("a", "", 1, 61), None);
-        assert_eq!(line("a", "another", 1, 62), told("a: it is down"));
+        let event = of_upstream(failure);
+        assert_eq!(event.message(), "10.0.0.1:80: Connection refused (os error 111)");
+        assert_eq!((event.time(), event.field(Field::Route)), (UNIX_EPOCH, Some("shop")));
+        assert_eq!(event.field(Field::RequestId), None);
     }
 
     #[test]
-    fn a_failure_is_described_with_route_and_request() {
-        let mut failure = UpstreamFailure {
-            upstream: "api".to_owned(),
-            code: "connect",
-            what: "10.0.0.1:80: Connection refused (os error 111)".to_owned(),
-            route: Some("shop".to_owned()),
-            request: Some("4f2a".to_owned()),
-            count: 1,
+    fn what_anybody_causes_is_no_warning() {
+        let level = |code| {
+            let (listener, what, at) = ("web".to_owned(), "why".to_owned(), UNIX_EPOCH);
+            let refused = RefusedHandshakes { listener, code, what, count: 1, at };
+            of_handshakes(refused).place().1
         };
-        let wanted = "10.0.0.1:80: Connection refused (os error 111); route `shop`; request 4f2a";
-        assert_eq!(described(&failure), wanted);
-        (failure.what, failure.route, failure.request) = ("None.".to_owned(), None, None);
-        assert_eq!(described(&failure), "None");
+        assert_eq!([level("certificate"), level("gone")], [LogLevel::Warn, LogLevel::Info]);
     }
 }

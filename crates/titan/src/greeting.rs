@@ -1,7 +1,8 @@
 //! What is printed at the start: where to connect, and without a configuration file what to try.
 
 use std::fmt::Write;
-use titan_config::{Config, ListenAddress, Listener};
+use titan_config::{Config, ListenAddress, Listener, LogArea, LogLevel};
+use titan_observe::events::{Event, Log};
 use titan_proxy::Bound;
 
 /// What a started gateway says of itself.
@@ -64,6 +65,24 @@ impl Greeting<'_> {
             text.push_str(&advice(demo));
         }
         text
+    }
+
+    /// The same for the log: that the gateway serves, and where.
+    pub(crate) fn tell(&self, log: &Log) {
+        let workers = if self.workers == 1 { "worker" } else { "workers" };
+        let version = env!("CARGO_PKG_VERSION");
+        let what = format!("titan {version} serves with {} {workers}", self.workers);
+        log.tell(Event::new((LogArea::Start, LogLevel::Info), "started", what));
+        for (bound, listener) in self.listeners.iter().zip(&self.config.listeners) {
+            let what = listening(bound, listener);
+            log.tell(Event::new((LogArea::Listener, LogLevel::Info), "listening", what));
+        }
+        let files: Vec<_> = self.config.tls_files();
+        if !files.is_empty() {
+            let files: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+            let what = format!("certificates and keys are in use: {}", files.join(", "));
+            log.tell(Event::new((LogArea::Tls, LogLevel::Info), "files_in_use", what));
+        }
     }
 }
 

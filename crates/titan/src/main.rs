@@ -45,6 +45,8 @@ mod cert;
 
 mod check;
 
+mod findings;
+
 mod client;
 
 mod demo;
@@ -61,6 +63,8 @@ mod reload;
 mod upgrade;
 
 mod remote;
+
+mod log;
 
 mod activation;
 
@@ -108,6 +112,7 @@ fn perform(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Confirm(gateway) => return changes::confirm(&gateway),
         Command::Rollback(options) => return changes::roll_back(&options),
         Command::History(options) => return changes::history(&options),
+        Command::Log(options) => return log::log(&options),
         Command::Check(options) => return check::check(&options),
         Command::Explain { method, url, fields, client_cert, from, as_test, config } => {
             let named = config.config;

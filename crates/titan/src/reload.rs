@@ -28,6 +28,7 @@ mod trial;
 mod watched;
 
 pub(crate) use attempts::InForce;
+pub(crate) use messages::history as tell_of_history;
 pub(crate) use records::Records;
 pub(crate) use storage::Storage;
 
@@ -36,7 +37,6 @@ use crate::config_file;
 use crate::documents::Origins;
 use crate::failure::Failure;
 use crate::regular_file::FileState;
-use crate::terminal;
 use attempts::{Attempts, Former, Made, Refused, Wanted};
 use figures::{Baseline, Moment, Recent, Samples};
 use pending::Pending;
@@ -49,6 +49,7 @@ use titan_admin::history::{self, Author, EntryRef, Origin, Source};
 use titan_admin::orders::{self, Applied, Change, ConfigOrder, Findings, NotApplied, Safeguards};
 use titan_admin::{Access, Cause, Reloads};
 use titan_config::Config;
+use titan_observe::events::Log;
 use titan_proxy::{Held, Loader, Revocations, Status};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
@@ -233,6 +234,11 @@ impl Reloading {
         self.trial.as_ref().map(|trial| messages::on_trial(&self.records.in_force(), Some(trial)))
     }
 
+    /// What is told of changes.
+    fn log(&self) -> &Log {
+        self.attempts.loader.log()
+    }
+
     /// The configuration in force.
     pub(crate) fn config(&self) -> &Config {
         &self.in_force.config
@@ -355,7 +361,7 @@ impl Reloading {
             (attempt, outcome) = pending::ended(&mut self.running) => self.note_ended(attempt, outcome),
             saved = self.records.saved() => {
                 let news = self.records.take(saved, Instant::now());
-                news.iter().for_each(|line| terminal::event(line));
+                messages::history(self.log(), news);
             }
             (asked, seen) = pending::ended(&mut self.looking) => self.note_seen(asked, seen),
             () = reach(due) => {}
@@ -367,7 +373,7 @@ impl Reloading {
         let Attempt { request, recent, held } = attempt;
         match outcome {
             Some(Ok(Made { in_force, listening })) => {
-                messages::listening(&listening);
+                messages::listening(self.log(), &listening);
                 self.note_read(&request.wanted, Some(&in_force.documents.origins));
                 self.tell_applied(request, (recent, held), in_force);
             }
@@ -420,12 +426,14 @@ impl Reloading {
             && running.becomes_late(now)
         {
             let wanted = &running.about.request.wanted;
-            messages::takes_long(&wanted.name(&self.in_force.file, self.records.history()), LONG);
+            let name = wanted.name(&self.in_force.file, self.records.history());
+            messages::takes_long(self.attempts.loader.log(), &name, LONG);
         }
         if self.looking.as_mut().is_some_and(|looking| looking.becomes_late(now)) {
-            messages::look_takes_long(LONG_LOOK);
+            messages::look_takes_long(self.log(), LONG_LOOK);
         }
-        self.records.note_late(now).iter().for_each(|line| terminal::event(line));
+        let late = self.records.note_late(now);
+        messages::history(self.log(), late);
     }
 
     /// What somebody will be told of the configuration in force, once it is known whether the history has it.
@@ -466,7 +474,7 @@ impl Reloading {
         self.unusable = None;
         let before = std::mem::replace(&mut self.in_force, in_force);
         if !request.is_change() {
-            return messages::files_in_use();
+            return messages::files_in_use(self.log(), &before, &self.in_force);
         }
         if let Wanted::Before(before) = &request.wanted {
             self.records.settle(history::Outcome::TakenBack, Some(&before.why));
@@ -476,7 +484,9 @@ impl Reloading {
         let (id, entry) = (self.records.in_force().id, self.records.refer_to_in_force());
         let since = Moment::now(&self.status);
         let before = Former { in_force: before, entry, _held: held, since };
-        messages::in_force(&self.name_of(&request), &request, &self.in_force.config, id);
+        let config = &self.in_force.config;
+        self.log().configure(&config.log);
+        messages::in_force(self.log(), &self.name_of(&request), &request, (config, id));
         self.records.note(request.origin(self.records.history()), &self.in_force);
         self.records.hurry();
         let window = request.safeguards.guard.map(|guard| guard.window);
@@ -484,8 +494,9 @@ impl Reloading {
             recent.zip(window).map(|(recent, window)| Baseline::new(recent, &self.status, window));
         let now = (Instant::now(), SystemTime::now());
         self.trial = Trial::new(request.safeguards, before, baseline, now);
-        if self.trial.is_some() {
+        if let Some(trial) = &self.trial {
             self.records.settle(history::Outcome::OnTrial, None);
+            messages::on_trial_now(self.log(), self.records.in_force().id, trial);
         }
         let notes = messages::notes(&self.in_force, self.trial.as_ref());
         let reply = request.done.map(|done| self.reply_with(done, notes));
@@ -494,8 +505,7 @@ impl Reloading {
 
     /// Says it once for files that are as they were: half of a pair may have been written, and they are tried again.
     fn tell_refused(&mut self, request: Request, failure: &Failure) {
-        let text = failure.text(terminal::has_color());
-        let complaint = messages::refused(&request, &text, &self.records.in_force());
+        let complaint = format!("{:?}: {}", request.wanted.subject(), failure.text(false));
         let is_watched = request.author == Some(Author::Watch) && request.is_change();
         let is_known = match &request.wanted {
             Wanted::NamedFiles => complaint == self.complaint,
@@ -510,7 +520,7 @@ impl Reloading {
         }
         if !is_known {
             self.reloads.note_refused(request.wanted.subject(), SystemTime::now());
-            terminal::complain(&complaint);
+            messages::refused(self.log(), &request, failure, &self.records.in_force());
         }
         if let Wanted::Before(before) = &request.wanted {
             let text = failure.text(false);
@@ -537,7 +547,7 @@ impl Reloading {
         }
         // Nothing is wrong with it.
         self.reloads.note_declined(SystemTime::now());
-        terminal::complain(&format!("error: {why}\n"));
+        messages::declined(self.log(), &why);
         request.refuse(NotApplied::Conflict(why));
     }
 }

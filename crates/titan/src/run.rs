@@ -8,7 +8,8 @@ use crate::demo::Demo;
 use crate::documents::{Documents, Parsed};
 use crate::events::Events;
 use crate::failure::Failure;
-use crate::failures::Failures;
+use crate::failures;
+use crate::findings;
 use crate::greeting::Greeting;
 use crate::reload::{self, InForce, Records, Reloading};
 use crate::supervisor::Supervisor;
@@ -22,7 +23,8 @@ use std::time::{Duration, Instant};
 use titan_admin::http::Server;
 use titan_admin::orders::{self, Order};
 use titan_admin::{Access, Identity, Interface, Reloads, RevocationStore};
-use titan_config::Config;
+use titan_config::{Config, EventFormat, LogArea, LogLevel};
+use titan_observe::events::{Event, Log, Writer};
 use titan_proxy::{Files, Gateway, InheritedListener, PreparedGateway};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -31,6 +33,9 @@ use tokio::time::MissedTickBehavior;
 
 /// How often there is a look at what changes without telling: files, counters, failures.
 const LOOK: Duration = Duration::from_secs(2);
+
+/// What events about the file of revoked tokens are called.
+const REVOKED_TOKENS: (LogArea, &str) = (LogArea::Admin, "revoked_tokens");
 
 /// The servers beside the gateway itself.
 struct Servers {
@@ -95,13 +100,20 @@ fn run_after(
         }
     };
     let Parsed { config, documents } = parsed;
-    terminal::warn(&config.warnings);
+    let log = Log::default();
+    log.configure(&config.log);
+    // Dropped behind everything that has something to tell.
+    let _writer = Writer::to_standard_error(&log)?;
+    match config.log.format {
+        EventFormat::Text => terminal::warn(&config.warnings),
+        EventFormat::Json => findings::tell_warnings(&log, &config),
+    }
     let state = file.map(|file| config_file::state_of_named(&config, file));
     let files = file.map(|file| config_file::read_checked(&config, file)).transpose()?;
     let files = files.unwrap_or_default();
     let store = file.and_then(|file| config_file::revocations(&config, file)).map(Arc::new);
     if predecessor.is_none() {
-        open(store.as_deref())?;
+        open(store.as_deref(), &log)?;
     }
     activated.hand_to(&config, &admin::addresses_of(&config), &mut inherited)?;
     let access = Access::new(&config, &files).map_err(|bad| Failure::from(bad).masked(&config))?;
@@ -109,27 +121,26 @@ fn run_after(
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut signals = Signals::new()?;
-        let admin = AdminSockets::bind(&config, &mut inherited)?;
+        let admin = AdminSockets::bind(&config, &mut inherited, &log)?;
         let addresses = admin.addresses();
         let listeners = inherited.take_listeners();
         let prepared = tokio::select! {
-            prepared = prepare(&config, files, store.as_deref(), listeners) => prepared?,
+            prepared = prepare(&config, files, store.as_deref(), (listeners, log.clone())) => prepared?,
             // No request is served yet: there is nothing to drain.
             _ = signals.next_stop() => return Ok(ExitCode::SUCCESS),
         };
         if let Some(predecessor) = predecessor {
             predecessor.release()?;
-            open(store.as_deref())?;
+            open(store.as_deref(), &log)?;
         }
         let taken = prepared.taken().to_vec();
         let gateway = prepared.start()?;
         let reloads = Arc::new(Reloads::new(documents.public_digest));
         let (orders, ordered) = orders::orders();
-        let log = Box::new(terminal::audit);
         let identity = file.and_then(Identity::of);
         let store_of = store.as_ref();
         let interface =
-            Interface::new(&gateway, &reloads, store_of, &access, (orders, log), identity);
+            Interface::new(&gateway, &reloads, store_of, &access, orders, identity);
         let admin = admin.serve(&interface)?;
         let greeting = Greeting {
             config: &config,
@@ -139,6 +150,7 @@ fn run_after(
             demo: demo.as_ref().map(|(text, _)| text.as_str()),
         };
         terminal::say(&greeting.text());
+        greeting.tell(&log);
         let demo = demo.map(|(_, upstream)| upstream);
         let in_force = file.zip(state).map(|(file, state)| InForce {
             file: file.to_owned(),
@@ -158,7 +170,7 @@ fn run_after(
         let supervisor = Supervisor::of(&gateway.listeners(), &reloads);
         let revoked = store.as_ref().map(|store| store.table().clone());
         let reloading = in_force.zip(records).map(|(it, (records, warnings))| {
-            warnings.iter().for_each(|warning| terminal::event(warning));
+            reload::tell_of_history(&log, warnings);
             let with = (gateway.loader().clone(), access, revoked);
             Reloading::new(it, records, with, (reloads, gateway.status()))
         });
@@ -171,10 +183,10 @@ fn run_after(
 }
 
 /// Opens the file of revoked tokens.
-fn open(store: Option<&RevocationStore>) -> Result<(), Failure> {
+fn open(store: Option<&RevocationStore>, log: &Log) -> Result<(), Failure> {
     let Some(store) = store else { return Ok(()) };
     store.open()?;
-    store.take_warning().iter().for_each(|warning| terminal::event(warning));
+    failures::lasting(log, REVOKED_TOKENS, store.take_warning());
     Ok(())
 }
 
@@ -183,14 +195,14 @@ async fn prepare(
     config: &Arc<Config>,
     files: Files,
     store: Option<&RevocationStore>,
-    inherited: Vec<InheritedListener>,
+    (inherited, log): (Vec<InheritedListener>, Log),
 ) -> Result<PreparedGateway, Failure> {
     let (done, prepared) = oneshot::channel();
     let config = Arc::clone(config);
     let revoked = store.map(|store| store.table().clone());
     thread::Builder::new().name("start".to_owned()).spawn(move || {
         // If the caller is gone, the gateway is not needed either.
-        let _ = done.send(Gateway::prepare(&config, &files, revoked.as_ref(), inherited));
+        let _ = done.send(Gateway::prepare(&config, &files, revoked.as_ref(), inherited, &log));
     })?;
     match prepared.await {
         Ok(result) => Ok(result?),
@@ -206,7 +218,7 @@ async fn serve(
     (mut reloading, mut upgrading, mut supervisor): (Option<Reloading>, Upgrading, Supervisor),
     mut servers: Servers,
 ) -> Result<ExitCode, Failure> {
-    let (mut failures, mut events) = (Failures::default(), Events::default());
+    let (mut events, log) = (Events::default(), gateway.log().clone());
     let metrics = gateway.metrics();
     // At its time however much else there is to do in between.
     let mut look = tokio::time::interval(LOOK);
@@ -215,7 +227,7 @@ async fn serve(
         supervisor.follow(reloading.as_ref());
         tokio::select! {
             () = supervisor.beat(&metrics) => continue,
-            () = gateway.ended() => return Err(worker_ended()),
+            () = gateway.ended() => return Ok(worker_ended(&log)),
             signal = signals.next() => match signal {
                 Told::Stop(_) => break upgrading.cancel().await,
                 Told::Upgrade => {
@@ -252,17 +264,16 @@ async fn serve(
         }
         reloading.iter_mut().for_each(Reloading::look);
         gateway.loader().sweep();
-        failures.look(&gateway, Instant::now());
-        events.look(&metrics, Instant::now()).iter().for_each(|line| terminal::event(line));
+        failures::look(&gateway);
+        events.look(&metrics, &log, Instant::now());
         let of_file = servers.store.as_ref().and_then(|store| store.take_warning());
-        failures.warn(of_file.into_iter().collect(), Instant::now());
+        failures::lasting(&log, REVOKED_TOKENS, of_file);
     };
     if let Some(successor) = &mut successor {
         servers.admin.leave();
         supervisor.leave_to(successor.pid());
-        successor.announce();
-        let orders = upgrade::ending_orders(&gateway.status().upstreams_now());
-        orders.iter().for_each(|line| terminal::event(line));
+        successor.announce(&log);
+        upgrade::tell_ending_orders(&log, &gateway.status().upstreams_now());
     }
     supervisor.stop();
     let delay = match (&successor, &reloading) {
@@ -284,25 +295,31 @@ async fn serve(
     }
     drop(upgrading);
     servers.store = None;
-    terminal::say("draining; a second signal stops the gateway at once\n");
+    let what = "draining; a second signal stops the gateway at once";
+    log.tell(event(LogLevel::Info, "draining", what));
     loop {
         tokio::select! {
             never = supervisor.beat_on(&metrics) => match never {},
             () = gateway.ended() => break,
-            signal = signals.next_stop() => return Ok(cut_off_by(signal)),
-            () = tokio::time::sleep(LOOK) => failures.look(&gateway, Instant::now()),
+            signal = signals.next_stop() => return Ok(cut_off_by(signal, &log)),
+            () = tokio::time::sleep(LOOK) => failures::look(&gateway),
         }
     }
-    failures.look(&gateway, Instant::now());
+    failures::look(&gateway);
     tokio::select! {
         () = servers.admin.finished() => {}
-        signal = signals.next_stop() => return Ok(cut_off_by(signal)),
+        signal = signals.next_stop() => return Ok(cut_off_by(signal, &log)),
     }
     match gateway.join() {
-        true => Ok(ExitCode::SUCCESS),
-        false => Err(Failure::Runtime(
-            "a thread that the gateway needs ended unexpectedly while draining".to_owned(),
-        )),
+        true => {
+            log.tell(event(LogLevel::Info, "stopped", "the gateway has stopped"));
+            Ok(ExitCode::SUCCESS)
+        }
+        false => {
+            let what = "a thread that the gateway needs ended unexpectedly while draining";
+            log.tell(event(LogLevel::Error, "worker_ended", what));
+            Ok(Failure::Runtime(what.to_owned()).exit_code())
+        }
     }
 }
 
@@ -316,28 +333,37 @@ async fn leave(
         return Ok(None);
     }
     gateway.announce_drain();
-    terminal::say(&format!(
-        "not ready any more; draining in {delay:?}; a second signal stops the gateway at once\n"
-    ));
+    let what = format!(
+        "not ready any more; draining in {delay:?}; a second signal stops the gateway at once"
+    );
+    let log = gateway.log().clone();
+    log.tell(event(LogLevel::Info, "leaving", what));
     let metrics = gateway.metrics();
     tokio::select! {
         never = supervisor.beat_on(&metrics) => match never {},
-        () = gateway.ended() => Err(worker_ended()),
-        signal = signals.next_stop() => Ok(Some(cut_off_by(signal))),
+        () = gateway.ended() => Ok(Some(worker_ended(&log))),
+        signal = signals.next_stop() => Ok(Some(cut_off_by(signal, &log))),
         () = tokio::time::sleep(delay) => Ok(None),
     }
 }
 
 /// The exit code of a process that a second signal ends.
-fn cut_off_by(signal: SignalKind) -> ExitCode {
+fn cut_off_by(signal: SignalKind, log: &Log) -> ExitCode {
+    let what = "a second signal has stopped the gateway before all requests were done";
+    log.tell(event(LogLevel::Warn, "cut_off", what));
     let number = u8::try_from(signal.as_raw_value()).unwrap_or(0);
     ExitCode::from(128 + number)
 }
 
-fn worker_ended() -> Failure {
-    Failure::Runtime(
-        "a thread that the gateway needs ended unexpectedly; all workers have stopped".to_owned(),
-    )
+/// The exit code of a process that cannot serve any more.
+fn worker_ended(log: &Log) -> ExitCode {
+    let what = "a thread that the gateway needs ended unexpectedly; all workers have stopped";
+    log.tell(event(LogLevel::Error, "worker_ended", what));
+    Failure::Runtime(what.to_owned()).exit_code()
+}
+
+fn event(level: LogLevel, kind: &'static str, what: impl std::fmt::Display) -> Event {
+    Event::new((LogArea::Start, level), kind, what)
 }
 
 impl Signals {

@@ -12,7 +12,6 @@ pub(crate) use successor::{Inherited, Predecessor};
 
 use crate::config_file;
 use crate::reload::{Reloading, Storage};
-use crate::terminal;
 use attempt::{Attempt, Exclusive, Serving};
 use channel::{Channel, Ender, ServerName};
 use rustix::process::{Pid, Signal, kill_process};
@@ -28,7 +27,8 @@ use titan_admin::RevocationStore;
 use titan_admin::history::rfc3339;
 use titan_admin::http::LentSocket;
 use titan_admin::orders::{NotUpgraded, UpgradeOrder, Upgraded};
-use titan_config::Config;
+use titan_config::{Config, LogArea, LogLevel};
+use titan_observe::events::{Event, Field, Log};
 use titan_proxy::{BreakerNow, BreakerState, Fact, Loader, MemberStatus, Reason, UpstreamStatus};
 use tokio::sync::oneshot;
 
@@ -95,17 +95,19 @@ impl Upgrading {
         let program = match self.program(named.flatten(), reloading) {
             Ok(program) => program,
             Err(why) => {
-                terminal::complain(&format!("error: no upgrade: {why}\n"));
+                let what = format!("no upgrade: {why}");
+                self.loader.log().tell(event(LogLevel::Error, "upgrade_refused", what));
                 return asker.tell(Err(NotUpgraded::Conflict(why)));
             }
         };
-        terminal::say(&format!("upgrade: starting {}\n", program.display()));
+        let what = format!("starting {}", program.display());
+        self.loader.log().tell(event(LogLevel::Info, "upgrade_began", what));
         let timeout = reloading.map_or(self.timeout, |it| it.config().timeouts.upgrade);
         match self.try_begin(program.clone(), servers, timeout) {
             Ok((ender, outcome)) => {
                 self.running = Some(Running { program, asker, ender, outcome });
             }
-            Err(error) => asker.tell_failure(&program, &error.to_string()),
+            Err(error) => asker.tell_failure(self.loader.log(), &program, &error.to_string()),
         }
     }
 
@@ -171,7 +173,7 @@ impl Upgrading {
         match outcome.unwrap_or_else(|_| Err("the upgrade thread panicked".to_owned())) {
             Ok(serving) => Some(Successor { program, serving, asker }),
             Err(why) => {
-                asker.tell_failure(&program, &why);
+                asker.tell_failure(self.loader.log(), &program, &why);
                 None
             }
         }
@@ -190,9 +192,10 @@ impl Successor {
     }
 
     /// Tells the log, and whoever has asked for it, that it serves. To be called when it gets all new connections.
-    pub(crate) fn announce(&mut self) {
+    pub(crate) fn announce(&mut self, log: &Log) {
         let Successor { program, serving: Serving { pid, version }, asker } = self;
-        terminal::say(&format!("upgrade: process {pid} (titan {version}) serves now\n"));
+        let what = format!("another process (titan {version}) serves now");
+        log.tell(event(LogLevel::Info, "upgraded", what).with(Field::Process, *pid));
         let upgraded = Upgraded { program: program.clone(), pid: *pid, version: version.clone() };
         Asker(asker.0.take()).tell(Ok(upgraded));
     }
@@ -212,9 +215,16 @@ impl Asker {
     }
 
     /// Tells the log as well why a program does not take over.
-    fn tell_failure(self, program: &Path, why: &str) {
+    fn tell_failure(self, log: &Log, program: &Path, why: &str) {
         let text = format!("cannot upgrade to {}: {why}", program.display());
-        terminal::complain(&format!("error: {text}\nthis process goes on\n"));
+        let why: Vec<_> = why.split_whitespace().collect();
+        // The end may be cut off: what the other process says can be long.
+        let what = format!(
+            "this process goes on: cannot upgrade to {}: {}",
+            program.display(),
+            why.join(" ")
+        );
+        log.tell(event(LogLevel::Error, "upgrade_failed", what));
         self.tell(Err(NotUpgraded::Failed(text)));
     }
 }
@@ -226,11 +236,16 @@ fn own_program() -> Option<PathBuf> {
     given.or_else(|| std::env::current_exe().ok().map(without_mark))
 }
 
-/// The lines about what operators have ordered of endpoints and breakers: a successor does not know.
-pub(crate) fn ending_orders(upstreams: &[UpstreamStatus]) -> Vec<String> {
-    let told =
-        |order| format!("upgrade: {order}, which the new process does not know: order it again");
-    upstreams.iter().flat_map(orders_of).map(told).collect()
+/// Tells what operators have ordered of endpoints and breakers: a successor does not know.
+pub(crate) fn tell_ending_orders(log: &Log, upstreams: &[UpstreamStatus]) {
+    for order in upstreams.iter().flat_map(orders_of) {
+        let what = format!("{order}, which the new process does not know: order it again");
+        log.tell(event(LogLevel::Warn, "order_ends", what));
+    }
+}
+
+fn event(level: LogLevel, kind: &'static str, what: impl std::fmt::Display) -> Event {
+    Event::new((LogArea::Upgrade, level), kind, what)
 }
 
 fn orders_of(upstream: &UpstreamStatus) -> Vec<String> {

@@ -133,18 +133,18 @@ fn all_files_of_a_configuration_are_watched() {
     assert!(ask(&titan.address, "/a").ends_with("one"));
     let mut digests = vec![digest()];
     fs::write(folder.join("body"), "two\n").unwrap();
-    titan.wait_for(&is_in_force);
+    titan.waits_for(&is_in_force);
     assert!(ask(&titan.address, "/a").ends_with("two"));
     digests.push(digest());
     let new = folder.join("conf.d/new.yaml");
     for status in ["202", "203"] {
         fs::write(&new, format!("routes: {{ prefix: /b, respond: {status} }}\n")).unwrap();
-        titan.wait_for(&is_in_force);
+        titan.waits_for(&is_in_force);
         assert!(ask(&titan.address, "/b").starts_with(&format!("HTTP/1.1 {status} ")));
         digests.push(digest());
     }
     fs::remove_file(&new).unwrap();
-    titan.wait_for(&is_in_force);
+    titan.waits_for(&is_in_force);
     assert!(ask(&titan.address, "/b").starts_with("HTTP/1.1 404 "));
     assert_eq!(digest(), digests[1]);
     assert_eq!(digests[0], digests[1], "what a value brings is told to nobody");
@@ -186,7 +186,7 @@ fn what_cannot_be_a_configuration_is_refused_and_changes_nothing() {
         (Instead::Pipe, "it is a named pipe, not a regular file"),
         (Instead::Nothing, "No such file"),
     ] {
-        let mut titan = Titan::start_told("composition-refused", &text);
+        let mut titan = Titan::start("composition-refused", &text);
         let file = titan.file.clone();
         fs::remove_file(&file).unwrap();
         match instead {
@@ -197,7 +197,7 @@ fn what_cannot_be_a_configuration_is_refused_and_changes_nothing() {
             Instead::Nothing => {}
         }
         titan.signal(Signal::HUP);
-        let told = titan.complaints_up_to("the previous configuration stays in force");
+        let told = titan.events_up_to("the previous configuration stays in force");
         assert!(told.contains(wanted), "{wanted}: {told}");
         assert!(ask(&titan.address, "/").starts_with("HTTP/1.1 200 OK\r\n"));
         let metrics = ask(&titan.admin.clone().unwrap(), "/metrics");

@@ -9,6 +9,7 @@
 
 mod admin;
 mod control;
+mod events;
 mod revocations;
 mod titan;
 
@@ -108,7 +109,7 @@ fn a_signal_lets_what_runs_finish() {
         assert!(ask(&probes, "/jwt/revocations").contains("404"));
         let (mut client, mut served) = in_flight(&titan, &upstream);
         titan.signal(signal);
-        titan.wait_for("draining");
+        titan.waits_for("draining");
         assert!(ask(&probes, "/readyz").contains("503"));
         assert!(ask(&probes, "/healthz").contains("200 OK"));
         assert!(TcpStream::connect(titan.admin.as_ref().unwrap()).is_err());
@@ -130,7 +131,7 @@ fn a_drain_may_be_announced_while_the_listeners_are_still_open() {
         let (probes, admin) = (titan.probes(), titan.admin.clone().unwrap());
         assert!(ask(&probes, "/readyz").contains("200 OK"));
         titan.signal(Signal::TERM);
-        titan.wait_for("not ready any more; draining in ");
+        titan.waits_for("not ready any more; draining in ");
         if let Some(second) = signal {
             for address in [&probes, &admin] {
                 assert!(ask(address, "/readyz").contains("503"), "{address}");
@@ -156,7 +157,7 @@ fn a_successor_starts_while_its_predecessor_drains() {
     let probes = old.probes();
     let (mut client, mut served) = in_flight(&old, &upstream);
     old.signal(Signal::TERM);
-    old.wait_for("draining");
+    old.waits_for("draining");
     let admin = old.admin.clone().unwrap();
     let new = Titan::start("new", &text(&admin));
     assert_eq!(new.admin.as_ref(), Some(&admin));
@@ -175,7 +176,7 @@ fn a_second_signal_stops_at_once() {
         let mut titan = Titan::start("second", &gateway_to(&upstream));
         let _in_flight = in_flight(&titan, &upstream);
         titan.signal(Signal::TERM);
-        titan.wait_for("draining");
+        titan.waits_for("draining");
         titan.signal(signal);
         assert_eq!(titan.exit_code(), Some(code));
     }
@@ -211,7 +212,7 @@ fn a_hangup_puts_the_file_in_force() {
     let before = config();
     std::fs::write(&titan.file, text.replace("200", "204")).unwrap();
     titan.signal(Signal::HUP);
-    titan.wait_for(&format!("{} was read again and is in force", titan.file.display()));
+    titan.waits_for(&format!("{} was read again and is in force", titan.file.display()));
     assert!(ask(&titan.address, "/").starts_with("HTTP/1.1 204 No Content\r\n"));
     let after = config();
     assert_ne!(before[0], after[0], "the digest of the file");
@@ -225,18 +226,18 @@ fn a_file_that_is_watched_is_in_force_when_it_has_changed() {
     let mut titan = Titan::start_watching("watched", FIXED);
     let is_in_force = format!("{} was read again and is in force", titan.file.display());
     std::fs::write(&titan.file, FIXED.replace("200", "204")).unwrap();
-    titan.wait_for(&is_in_force);
+    titan.waits_for(&is_in_force);
     assert!(ask(&titan.address, "/").starts_with("HTTP/1.1 204 No Content\r\n"));
     // As editors and Kubernetes replace files: by another one under the same name, and by a link.
     let other = config("watched-other", &FIXED.replace("200", "205"));
     std::fs::rename(&other, &titan.file).unwrap();
-    titan.wait_for(&is_in_force);
+    titan.waits_for(&is_in_force);
     assert!(ask(&titan.address, "/").starts_with("HTTP/1.1 205 "));
     let target = config("watched-target", &FIXED.replace("200", "202"));
     let link = target.with_extension("link");
     std::os::unix::fs::symlink(&target, &link).unwrap();
     std::fs::rename(&link, &titan.file).unwrap();
-    titan.wait_for(&is_in_force);
+    titan.waits_for(&is_in_force);
     assert!(ask(&titan.address, "/").starts_with("HTTP/1.1 202 "));
 }
 
@@ -260,13 +261,13 @@ fn what_is_wrong_with_a_file_that_is_read_again_is_told_and_changes_nothing() {
         ),
         (text.replace("admin: 127.0.0.1:0", "admin: off"), "`admin` cannot change"),
         (text.replace("127.0.0.1:0]", "192.0.2.1:1]"), "cannot listen on 192.0.2.1:1"),
-        ("routes:".to_owned(), "error: "),
+        ("routes:".to_owned(), "error config "),
         ("x".repeat((4 << 20) + 1), "it is larger than 4194304 bytes"),
     ] {
-        let mut titan = Titan::start_told("refused", &text);
+        let mut titan = Titan::start("refused", &text);
         std::fs::write(&titan.file, changed).unwrap();
         titan.signal(Signal::HUP);
-        let told = titan.complaints_up_to("the previous configuration stays in force");
+        let told = titan.events_up_to("the previous configuration stays in force");
         assert!(told.contains(wanted), "{told}");
         assert!(ask(&titan.address, "/").starts_with("HTTP/1.1 200 OK\r\n"));
         let metrics = ask(&titan.admin.clone().unwrap(), "/metrics");
@@ -389,13 +390,13 @@ fn tokens_that_are_refused_are_reported_in_one_line() {
         "routes: [{ respond: 200 }]\napply: [p]\npolicies: { p: { jwt: { providers: { algorithms: HS256, \
          keys: { secret: a secret of 32 bytes at the very least } } } } }",
     );
-    let mut titan = Titan::start_told("refused-tokens", &text);
+    let mut titan = Titan::start("refused-tokens", &text);
     for _ in 0..5 {
         let response = ask_with(&titan.address, "/", "Authorization: Bearer a.b.c\r\n");
         assert!(response.starts_with("HTTP/1.1 401 Unauthorized\r\n"), "{response}");
     }
     let line = titan.next_complaint();
-    assert!(line.starts_with("warning: policy `p` refused tokens (`malformed`): "), "{line}");
+    assert!(line.starts_with("warn policy policy `p` refused tokens (`malformed`): "), "{line}");
 }
 
 #[test]
@@ -404,14 +405,16 @@ fn a_limit_in_shadow_mode_is_reported_in_one_line() {
         "routes: [{ respond: 200 }]",
         "routes: [{ respond: 200 }]\napply: [p]\npolicies: { p: { rate_limit: { rates: 1/h, shadow: true } } }",
     );
-    let mut titan = Titan::start_told("shadow", &text);
+    let mut titan = Titan::start("shadow", &text);
     for _ in 0..5 {
         assert!(ask(&titan.address, "/").starts_with("HTTP/1.1 200 OK\r\n"));
     }
     let line = titan.next_complaint();
     // How many of them had come by then is a matter of time.
     assert!(
-        line.starts_with("warning: policy `p` is in shadow mode; requests it would have refused: "),
+        line.starts_with(
+            "warn policy policy `p` is in shadow mode; requests it would have refused: "
+        ),
         "{line}"
     );
 }

@@ -136,7 +136,7 @@ fn sockets_of_the_service_manager_are_used() {
     );
     let mut titan = activated(&[&address, path.to_str().unwrap()], "activated", &text);
     let first = TcpStream::connect(&address).unwrap();
-    titan.wait_for("admin off");
+    titan.next_output("admin off");
     assert!(get(first).starts_with("HTTP/1.1 200 OK\r\n"));
     for _ in 0..2 {
         for _ in 0..6 {
@@ -160,7 +160,7 @@ fn the_socket_of_the_admin_interface_is_the_service_manager_s() {
     );
     let mut titan = activated(&[&address, path.to_str().unwrap()], "activated-admin", &text);
     let first = TcpStream::connect(&address).unwrap();
-    titan.wait_for("admin on unix:");
+    titan.next_output("admin on unix:");
     assert!(get(first).starts_with("HTTP/1.1 200 OK\r\n"));
     titan.upgrades();
     UnixStream::connect(&path).unwrap();

@@ -158,7 +158,7 @@ fn a_request_and_a_tunnel_that_run_are_finished_by_the_old_process() {
     client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     let (mut served, _) = upstream.accept().unwrap();
     titan.upgrades();
-    titan.wait_for("draining");
+    titan.waits_for("draining");
     served.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx").unwrap();
     let mut text = String::new();
     client.read_to_string(&mut text).unwrap();
@@ -212,18 +212,18 @@ fn a_successor_that_fails_leaves_the_old_process_serving() {
         std::fs::write(&titan.file, text).unwrap();
         if reload {
             titan.signal(Signal::HUP);
-            titan.wait_for(&format!("{} was read again", titan.file.display()));
+            titan.waits_for(&format!("{} was read again", titan.file.display()));
         }
         link.leads_to(program);
         titan.signal(Signal::USR2);
-        let told = titan.complaints_up_to("this process goes on");
-        let start = format!("error: cannot upgrade to {}: ", link.0.display());
+        let told = titan.waits_for("error upgrade this process goes on: ");
+        let start = format!("cannot upgrade to {}: ", link.0.display());
         assert!(told.starts_with(&start) && told.contains(why), "{told}");
         assert!(ask(&titan.address, "/").unwrap().starts_with("HTTP/1.1 200 OK\r\n"));
     }
     std::fs::write(&titan.file, &text).unwrap();
     titan.signal(Signal::HUP);
-    titan.wait_for(&format!("{} was read again", titan.file.display()));
+    titan.waits_for(&format!("{} was read again", titan.file.display()));
     link.leads_to(own);
     titan.upgrades();
     assert!(ask(&titan.address, "/").unwrap().starts_with("HTTP/1.1 200 OK\r\n"));
@@ -240,7 +240,7 @@ fn relative(path: &Path) -> String {
 #[test]
 fn the_command_tells_which_process_serves() {
     let link = Link::new("upgrade-by-command");
-    let mut titan = Titan::start_told("by-command", FIXED);
+    let mut titan = Titan::start("by-command", FIXED);
     let named = relative(&link.0);
     let cases: [(&[&str], PathBuf, &str); 2] = [
         (&[], program(), "the program that runs"),
@@ -259,8 +259,8 @@ fn the_command_tells_which_process_serves() {
         );
         assert_eq!(out, wanted);
         assert!(ask(&titan.address, "/").unwrap().starts_with("HTTP/1.1 200 OK\r\n"));
-        let line = titan.complaints_up_to_that(|line| line.starts_with("audit: "));
-        assert!(line.contains(&format!(": POST /upgrade: done (200): {noted}")), "{line}");
+        let line = titan.events_up_to_that(|line| line.contains(" admin "));
+        assert!(line.contains(&format!(" POST /upgrade: done (200): {noted}")), "{line}");
     }
     assert_eq!(titan.exit_code(), Some(0), "the first has ended");
     titan.signal(Signal::TERM);
@@ -289,7 +289,7 @@ fn a_program_whose_file_was_replaced_is_started_anew() {
 
 #[test]
 fn the_command_says_why_a_program_does_not_take_over() {
-    let titan = Titan::start_told("refused", FIXED);
+    let titan = Titan::start("refused", FIXED);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let plain = folder.join("upgrade-plain");
     std::fs::write(&plain, "a text").unwrap();
@@ -329,7 +329,7 @@ fn nothing_changes_while_an_upgrade_is_under_way() {
     let mut titan = Titan::start_from(&link.0, "waiting", FIXED);
     link.leads_to(&script("upgrade-waits", "#!/bin/sh\nexec sleep 100\n"));
     titan.signal(Signal::USR2);
-    titan.wait_for("upgrade: starting");
+    titan.waits_for("starting ");
     let (code, _, err) = output(["reload", "--socket", titan.socket.to_str().unwrap()]);
     assert_eq!(code, Some(2), "{err}");
     assert!(err.starts_with("error: an upgrade is under way: "), "{err}");
@@ -353,7 +353,7 @@ fn a_unix_socket_and_a_new_listener_are_there_afterwards() {
     titan.signal(Signal::USR2);
     let new = titan.next_output("listening on http://127.83.83.1:");
     titan.is_succeeded();
-    titan.wait_for("draining");
+    titan.waits_for("draining");
     assert!(titan.exit_code() == Some(0), "the old one has ended");
     for _ in 0..4 {
         let response = ask_over(UnixStream::connect(&path).unwrap(), "/").unwrap();
@@ -373,26 +373,26 @@ fn the_history_goes_on_in_the_successor() {
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir(&folder).unwrap();
     let text = FIXED.to_owned() + "state: { directory: upgrade-state }\n";
-    let mut titan = Titan::start_told("state", &text);
+    let mut titan = Titan::start("state", &text);
     let has = |id: u32| folder.join(format!("history/{id}.jsonl")).exists();
     waits_until("the start to be noted", || has(1));
     std::fs::write(&titan.file, text.replace("respond", "respnd")).unwrap();
     titan.signal(Signal::USR2);
-    titan.complaints_up_to("this process goes on");
+    titan.waits_for("this process goes on");
     std::fs::write(&titan.file, &text).unwrap();
     titan.signal(Signal::HUP);
     waits_until("the reload to be noted", || has(2));
     titan.upgrades();
     waits_until("the start of the successor to be noted", || has(3));
     titan.signal(Signal::TERM);
-    assert_eq!(titan.complaints(), "", "nobody has waited for the directory");
+    assert_eq!(titan.all_complaints(), "", "nobody has waited for the directory");
 }
 
 #[test]
 fn orders_that_end_with_a_process_are_told() {
     let text = "listeners: [127.0.0.1:0]\nadmin: { address: 127.0.0.1:0 }\nroutes: [{ upstream: u }]\n\
         upstreams: { u: { endpoints: [127.0.0.1:1, 127.0.0.1:2], circuit_breaker: { per: endpoint } } }\n";
-    let mut titan = Titan::start_told("orders", text);
+    let mut titan = Titan::start("orders", text);
     for action in ["open_breaker", "drain", "eject"] {
         let body = format!("{{\"action\": \"{action}\", \"endpoint\": \"127.0.0.1:1\"}}");
         let fields = ["Content-Type: application/json"];
@@ -403,15 +403,15 @@ fn orders_that_end_with_a_process_are_told() {
             "{shown}"
         );
     }
-    titan.complaints_up_to_that(|line| line.contains("127.0.0.1:1 is ejected"));
+    titan.events_up_to_that(|line| line.contains("127.0.0.1:1 is ejected"));
     titan.upgrades();
-    let told = titan.complaints_up_to_that(|line| line.contains("is drained by"));
+    let told = titan.events_up_to_that(|line| line.contains("is drained by"));
     for what in [
         ": its breaker is held open by an operator until 20",
         " is ejected by an operator until 20",
         " is drained by an operator until 20",
     ] {
-        let line = format!("warning: upgrade: upstream `u`: 127.0.0.1:1{what}");
+        let line = format!("warn upgrade upstream `u`: 127.0.0.1:1{what}");
         assert!(told.contains(&line), "{told}");
     }
 }

@@ -18,7 +18,7 @@ const ARROWS: &[Arrows] = &[
     },
     Arrows {
         from: "titan-upstream",
-        to: &["titan-config", "titan-h1", "titan-h2", "titan-http", "titan-io"],
+        to: &["titan-config", "titan-h1", "titan-h2", "titan-http", "titan-io", "titan-observe"],
         never: &["saphyr-parser", "serde", "serde_json"],
     },
     Arrows {

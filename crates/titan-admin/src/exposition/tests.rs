@@ -42,7 +42,14 @@ fn text_of(gateway: &Gateway) -> String {
 fn text_after(gateway: &Gateway, reloads: &Reloads) -> String {
     let (metrics, status) = (gateway.metrics(), gateway.status());
     let calls = [("reload", "done", 3)];
-    write((&metrics, &status), &reloads.attempts(), Some((2, 7)), (&calls, 5), UNIX_EPOCH)
+    let dropped = Dropped { queue: 3, rate: 4 };
+    write(
+        (&metrics, &status),
+        &reloads.attempts(),
+        Some((2, 7)),
+        (&calls, 5),
+        (UNIX_EPOCH, dropped),
+    )
 }
 
 #[test]
@@ -237,6 +244,7 @@ fn every_family_is_there() {
     titan_endpoint_probes_total counter
     titan_endpoint_requests_active gauge
     titan_endpoint_requests_waiting gauge
+    titan_events_dropped_total counter
     titan_exchange_failures_total counter
     titan_history_unsaved gauge
     titan_http2_streams_closed_total counter

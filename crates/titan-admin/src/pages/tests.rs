@@ -10,8 +10,8 @@ use crate::orders::{self, Applied, Change, ConfigOrder, Findings, NotApplied, Or
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Mutex;
 use titan_config::Config;
+use titan_observe::events::Field;
 use titan_proxy::Files;
 use titan_proxy::sha256;
 use tokio::sync::mpsc;
@@ -19,13 +19,12 @@ use tokio::time::Instant;
 
 const SELF: Peer = Peer::Process { uid: 0, pid: Some(7) };
 
-/// An interface, what it asks the program for, and the lines that it notes.
+/// An interface, and what it asks the program for.
 struct Desk {
     gateway: Gateway,
     _store: Option<Arc<RevocationStore>>,
     pages: Arc<Pages>,
     ordered: tokio::sync::Mutex<mpsc::Receiver<Order>>,
-    lines: Arc<Mutex<Vec<String>>>,
 }
 
 /// What a client says.
@@ -81,19 +80,11 @@ impl Desk {
         let gateway = Gateway::start(&config, &Files::default(), None).unwrap();
         let access = Access::new(&config, &Files::default()).unwrap();
         let (orders, ordered) = orders::orders();
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let noted = Arc::clone(&lines);
-        let audit = Audit::new(Box::new(move |line| noted.lock().unwrap().push(line.to_owned())));
         let reloads = Arc::new(Reloads::new([0; 32]));
         let identity = Identity::of(Path::new(FILE));
-        let pages = Arc::new(Pages::new(
-            &gateway,
-            &reloads,
-            store.as_ref(),
-            &access,
-            (orders, audit, identity),
-        ));
-        Desk { gateway, _store: store, pages, ordered: tokio::sync::Mutex::new(ordered), lines }
+        let pages =
+            Arc::new(Pages::new(&gateway, &reloads, store.as_ref(), &access, (orders, identity)));
+        Desk { gateway, _store: store, pages, ordered: tokio::sync::Mutex::new(ordered) }
     }
 
     /// The response of the server, and how long that took.
@@ -139,7 +130,9 @@ impl Desk {
     }
 
     fn lines(&self) -> Vec<String> {
-        std::mem::take(&mut self.lines.lock().unwrap())
+        let events = self.gateway.log().take();
+        let calls = events.iter().filter(|event| event.kind() == "call");
+        calls.map(|it| format!("{}: {}", it.field(Field::Caller).unwrap(), it.message())).collect()
     }
 }
 

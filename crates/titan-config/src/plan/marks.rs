@@ -107,6 +107,9 @@ pub(super) fn is_ordered(section: &str, key: &str) -> bool {
 
 const ON: &[&str] = &["true", "false"];
 const OFF: &[&str] = &["false", "true"];
+/// What is written less of leaves less to find out what has happened. An area without a level has that of the others, which is `info` by
+/// default.
+const LEVELS: &[&str] = &["debug", "info", "", "warn", "error"];
 const ON_OR_LEFT: &[&str] = &["true", "", "false"];
 
 /// The lists in which something comes first.
@@ -139,6 +142,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("upstreams", Mark::Inside), ("policies", Mark::Inside), ("apply", Mark::Chain),
         ("jwt_revocations", Mark::Need), ("state", Mark::Neutral), ("pressure", Mark::Need), ("zone", Mark::Neutral),
         ("access_log", Mark::Need),
+        ("log", Mark::Inside),
         ("limits", Mark::Inside),
         ("error_pages", Mark::Neutral),
         ("paths", Mark::Inside), ("timeouts", Mark::Inside), ("forwarding", Mark::Inside), ("resolver", Mark::Inside),
@@ -500,6 +504,9 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ("pressure", &[
         ("stop_keep_alive", Mark::Neutral), ("shed", Mark::Neutral), ("stop_accepting", Mark::Larger),
         ("max_memory", Mark::Neutral), ("max_lag", Mark::Neutral),
+    ]),
+    ("log", &[
+        ("level", Mark::Scale(LEVELS)), ("areas", Mark::Scale(LEVELS)), ("format", Mark::Neutral),
     ]),
     ("resolver", &[
         ("nameservers", Mark::Other), ("min_ttl", Mark::Neutral), ("max_ttl", Mark::Neutral),

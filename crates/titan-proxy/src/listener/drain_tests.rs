@@ -42,7 +42,7 @@ fn plays(settings: &str, files: &Files, client: impl AsyncFnOnce(UnixStream, &Wo
     runtime.block_on(async {
         let credentials = PolicyCredentials::unread(&config);
         let snapshot = Arc::new(Snapshot::unconnected(&config, &credentials));
-        let metrics = Arc::new(snapshot.metrics(1));
+        let metrics = Arc::new(snapshot.metrics(1, &titan_observe::events::Log::default()));
         let worker = Worker::new(
             0,
             snapshot,

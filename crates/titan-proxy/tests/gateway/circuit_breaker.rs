@@ -74,7 +74,7 @@ fn hears(gateway: &Gateway, words: &str, mut meanwhile: impl FnMut()) -> String 
     let mut heard = Vec::new();
     waits_until(words, || {
         meanwhile();
-        heard.extend(gateway.upstream_events().into_iter().map(|event| event.what));
+        heard.extend(gateway.tells());
         heard.iter().any(|what: &String| what.contains(words))
     });
     heard.into_iter().find(|what| what.contains(words)).expect("it was heard")
@@ -310,7 +310,7 @@ fn each_endpoint_may_have_its_own() {
         status.store(200, Ordering::Relaxed);
         let gateway = with_workers(workers, settings, &[&good, &bad]);
         let told = hears(&gateway, "circuit breaker", || drop(gateway.get("/")));
-        let of = format!("the circuit breaker of {} changes from closed to open", bad.address());
+        let of = format!("{} the circuit breaker changes from closed to open", bad.address());
         assert!(told.starts_with(&of), "{told}");
         let before = bad.requests().len();
         (0..10).for_each(|_| drop(gateway.get("/").has_status(200)));

@@ -139,18 +139,16 @@ fn why_a_certificate_was_refused_is_reported_once() {
     let stranger = authority("strangers").signs(Owner::default());
     site.refusal(&gateway, Some(&stranger));
     let mut told = Vec::new();
-    waits_until("the refusal to be told", || {
-        told.extend(gateway.refused_certificates());
-        !told.is_empty()
+    waits_until("both refusals to be told", || {
+        told.extend(gateway.refused_handshakes());
+        told.len() == 2
     });
-    let [why] = told.as_slice() else { panic!("{told:?}") };
-    assert!(
-        why.ends_with(
-            "a client's certificate is not accepted: invalid peer certificate: UnknownIssuer"
-        ),
-        "{why}"
-    );
-    assert_eq!(gateway.refused_certificates(), [""; 0]);
+    let told: Vec<_> = told.iter().map(|it| (it.code, it.what.as_str(), it.count)).collect();
+    let stranger =
+        "a client's certificate is not accepted: invalid peer certificate: UnknownIssuer";
+    let none = "handshakes fail: the client has presented no certificate";
+    assert_eq!(told, [("no-certificate", none, 1), ("certificate", stranger, 1)]);
+    assert_eq!(gateway.refused_handshakes(), []);
 }
 
 // field: route.client_certificate, certificate_condition.subject, certificate_condition.dns

@@ -57,7 +57,7 @@ fn becomes(gateway: &Gateway, endpoint: &Upstream, condition: Condition) {
 fn hears(gateway: &Gateway, words: &str) -> String {
     let mut heard = Vec::new();
     waits_until(words, || {
-        heard.extend(gateway.upstream_events().into_iter().map(|event| event.what));
+        heard.extend(gateway.tells());
         heard.iter().any(|what| what.contains(words))
     });
     heard.into_iter().find(|what| what.contains(words)).expect("it was heard")

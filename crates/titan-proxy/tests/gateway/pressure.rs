@@ -38,7 +38,7 @@ fn connections_close_after_a_response() {
     client.expects_close();
     gateway.get("/sheddable").has_status(204);
     assert!(gateway.metrics().workers()[0].pressure_closed.get() >= 2);
-    let lines = gateway.metrics().pressure.take_lines();
+    let lines = gateway.tells();
     assert!(lines[0].ends_with("connections close after their response"), "{lines:?}");
 }
 
@@ -78,7 +78,7 @@ fn descriptors_count_as_memory_does() {
     gateway.get("/").has_status(204).has_field("connection", "close");
     let [descriptors, memory] = gateway.metrics().pressure.shares();
     assert!(descriptors >= 0.01 && memory < 0.01, "{descriptors}, {memory}");
-    let lines = gateway.metrics().pressure.take_lines();
+    let lines = gateway.tells();
     assert!(lines[0].ends_with("sheddable requests are refused"), "{lines:?}");
 }
 

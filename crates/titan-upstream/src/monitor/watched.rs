@@ -13,8 +13,9 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use titan_config::HealthCheck;
+use titan_config::{HealthCheck, LogArea, LogLevel};
 use titan_io::error::Kind;
+use titan_observe::events::{Event, Field, Repeat};
 use tokio::task::Id;
 use tokio::time::Instant;
 
@@ -106,18 +107,22 @@ impl WatchedUpstream {
     pub(super) fn follow(&mut self, order: &Order) {
         let found = self.endpoints.iter_mut().find(|it| it.endpoint.has_address(&order.address));
         let Some(watched) = found else { return };
-        let address = &order.address;
         match order.wish {
             Wish::Drain(time) => {
                 watched.kept.drained = Some(now() + time);
                 let why = format!("{DRAINED} for {time:.0?}");
                 watched.endpoint.health.decide_for(Fact::Draining, time, &DRAINED);
-                self.say(format_args!("{address} gets no new requests: {why}"));
+                self.tell_ordered(
+                    "drained",
+                    &order.address,
+                    &format!("gets no new requests: {why}"),
+                );
             }
             Wish::Eject(time) => {
                 watched.kept.ejected = Some(now() + time);
                 watched.endpoint.health.decide_for(Fact::EjectedByHand, time, &EJECTED);
-                self.say(format_args!("{address} is ejected for {time:.0?}: {EJECTED}"));
+                let what = format!("is ejected for {time:.0?}: {EJECTED}");
+                self.tell_ordered("ejected_by_operator", &order.address, &what);
             }
             Wish::Restore => {
                 let what = match (watched.restore(), watched.drains) {
@@ -125,7 +130,7 @@ impl WatchedUpstream {
                     (true, false) => "is restored by an operator",
                     (false, false) => "was neither ejected nor drained",
                 };
-                self.say(format_args!("{address} {what}"));
+                self.tell_ordered("restored", &order.address, what);
             }
         }
     }
@@ -138,28 +143,37 @@ impl WatchedUpstream {
         upstream.breaking().iter().for_each(|it| it.expire(&members.endpoints, now));
         let name = upstream.config().name.as_str();
         for watched in &mut *endpoints {
-            watched.end_orders(now, |what| upstream.events.say(name, what));
+            let endpoint = Arc::clone(&watched.endpoint);
+            watched.end_orders(now, |what| {
+                let event = decision(LogLevel::Info, "order_over", what);
+                let event = event.with(Field::Upstream, name);
+                upstream.log.tell(event.with(Field::Endpoint, &endpoint.address));
+            });
         }
         let mut observed: Vec<Observed<'_>> =
             endpoints.iter_mut().map(|it| it.observe(upstream, now)).collect();
         let settings = upstream.config().ejection.as_ref();
         for (place, change) in ejection::judge(settings, &mut observed, now) {
             let Endpoint { address, health, .. } = &*members.endpoints[place];
+            let tell = |level, kind, what: &str| {
+                let event = decision(level, kind, what).with(Field::Upstream, name);
+                let event = event.with(Field::Endpoint, address);
+                upstream.log.tell(event.once(Repeat::ByMinute));
+            };
             match change {
                 Change::Ejects(Ejected { why, until, .. }) => {
                     let time = until.saturating_sub(now);
                     health.decide_for(Fact::Ejected, time, &why);
-                    let what = format_args!("{address} is ejected for {time:.0?}: {why}");
-                    upstream.events.say(name, what);
+                    tell(LogLevel::Warn, "ejected", &format!("is ejected for {time:.0?}: {why}"));
                 }
                 Change::Returns => {
                     return_to_work(health, Fact::Ejected, &"its ejection is over");
-                    upstream.events.say(name, format_args!("{address} {RETURNS}"));
+                    tell(LogLevel::Info, "returned", RETURNS);
                 }
                 Change::ReturnsEarly => {
                     let why = "the last one that was not ejected fails";
                     return_to_work(health, Fact::Ejected, &why);
-                    upstream.events.say(name, format_args!("{address} {RETURNS}: {why}"));
+                    tell(LogLevel::Info, "returned", &format!("{RETURNS}: {why}"));
                 }
             }
         }
@@ -231,23 +245,25 @@ impl WatchedUpstream {
         health.note_probe(outcome.as_ref().err());
         let decided = probing.count(check, health, outcome.is_err());
         let why = probing.told();
-        let what = match decided {
+        let told = match decided {
             Some(true) => {
                 return_to_work(health, Fact::Unhealthy, &why);
                 health.end(Fact::Unprobed, &why);
-                Some(format!("{address} is healthy: {why}"))
+                Some((LogLevel::Info, "healthy", format!("is healthy: {why}")))
             }
             Some(false) => {
                 let why = format!("{why}: {}", outcome.err().unwrap_or_default());
                 health.decide(Fact::Unhealthy, true, &why);
                 health.end(Fact::Unprobed, &why);
-                Some(format!("{address} is unhealthy: {why}"))
+                Some((LogLevel::Warn, "unhealthy", format!("is unhealthy: {why}")))
             }
             None => None,
         };
         probing.wait(check, health, random);
-        if let Some(what) = what {
-            self.say(what);
+        if let Some((level, kind, what)) = told {
+            let event = decision(level, kind, what).with(Field::Upstream, name_of(upstream));
+            let event = event.with(Field::Endpoint, address);
+            upstream.log.tell(event.once(Repeat::ByMinute));
         }
     }
 
@@ -259,31 +275,48 @@ impl WatchedUpstream {
         let outcome = supply.outcome();
         // What it begins with is no change.
         let before = self.outcome.replace(outcome).unwrap_or(outcome);
-        match outcome {
-            _ if outcome == before => {}
-            Outcome::All => self.say(format_args!(
-                "only {usable} of {all} endpoints can take requests, fewer than {least}: requests go to all of them"
-            )),
+        let (level, kind, what) = match outcome {
+            _ if outcome == before => return,
+            Outcome::All => {
+                let what = format!(
+                    "only {usable} of {all} endpoints can take requests, fewer than {least}: requests go to all of them"
+                );
+                (LogLevel::Warn, "panic", what)
+            }
             Outcome::Nobody if self.endpoints.is_empty() => {
-                self.say(format_args!("it has no endpoints: new requests get 503"));
+                let what = "it has no endpoints: new requests get 503".to_owned();
+                (LogLevel::Error, "no_endpoints", what)
             }
-            Outcome::Nobody if all == 0 => self.say(format_args!(
-                "no endpoint gets requests: all are taken out of service, or wait for their first probe; new requests get 503"
-            )),
-            Outcome::Nobody => self.say(format_args!(
-                "none of {all} endpoints can take requests: new requests get 503"
-            )),
+            Outcome::Nobody if all == 0 => {
+                let what = "no endpoint gets requests: all are taken out of service, or wait for their first probe; new \
+                    requests get 503";
+                (LogLevel::Error, "no_endpoints", what.to_owned())
+            }
+            Outcome::Nobody => {
+                let what =
+                    format!("none of {all} endpoints can take requests: new requests get 503");
+                (LogLevel::Error, "no_endpoints", what)
+            }
             Outcome::Usable if before == Outcome::Nobody => {
-                self.say(format_args!("{usable} of {all} endpoints can take requests again"));
+                let what = format!("{usable} of {all} endpoints can take requests again");
+                (LogLevel::Info, "endpoints_back", what)
             }
-            Outcome::Usable => self.say(format_args!(
-                "{usable} of {all} endpoints can take requests: they go to these alone again"
-            )),
-        }
+            Outcome::Usable => {
+                let what = format!(
+                    "{usable} of {all} endpoints can take requests: they go to these alone again"
+                );
+                (LogLevel::Info, "endpoints_back", what)
+            }
+        };
+        let event = decision(level, kind, what).with(Field::Upstream, name_of(&self.upstream));
+        self.upstream.log.tell(event.once(Repeat::ByMinute));
     }
 
-    fn say(&self, what: impl fmt::Display) {
-        self.upstream.events.say(self.upstream.config().name.as_str(), what);
+    /// Tells of what an operator has ordered: each time.
+    fn tell_ordered(&self, kind: &'static str, address: &str, what: &str) {
+        let event = decision(LogLevel::Info, kind, what);
+        let event = event.with(Field::Upstream, name_of(&self.upstream));
+        self.upstream.log.tell(event.with(Field::Endpoint, address));
     }
 }
 
@@ -369,16 +402,16 @@ impl WatchedEndpoint {
     }
 
     /// Ends what operators wanted for a time that is over.
-    fn end_orders(&mut self, now: Duration, say: impl Fn(fmt::Arguments<'_>)) {
+    fn end_orders(&mut self, now: Duration, say: impl Fn(&str)) {
         let WatchedEndpoint { endpoint, kept, .. } = self;
-        let Endpoint { address, health, .. } = &**endpoint;
+        let health = &endpoint.health;
         if kept.drained.take_if(|until| *until <= now).is_some() {
             return_to_work(health, Fact::Draining, &"its draining is over");
-            say(format_args!("{address} gets new requests again: its draining is over"));
+            say("gets new requests again: its draining is over");
         }
         if kept.ejected.take_if(|until| *until <= now).is_some() {
             return_to_work(health, Fact::EjectedByHand, &"its ejection is over");
-            say(format_args!("{address} {RETURNS}"));
+            say(RETURNS);
         }
     }
 
@@ -400,6 +433,15 @@ fn return_to_work(health: &Health, fact: Fact, why: &dyn fmt::Display) {
     health.tally.forget();
     health.rise(now());
     health.decide(fact, false, why);
+}
+
+/// A decision about an upstream, or one of its endpoints.
+fn decision(level: LogLevel, kind: &'static str, what: impl fmt::Display) -> Event {
+    Event::new((LogArea::Health, level), kind, what)
+}
+
+fn name_of(upstream: &Upstream) -> &str {
+    upstream.config().name.as_str()
 }
 
 const DRAINED: &str = "an operator drains it";

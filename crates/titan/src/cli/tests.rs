@@ -30,6 +30,7 @@ fn the_help_is_worth_reading() {
       rollback  Put an earlier configuration in force again in a running gateway
       history   Print which configurations were in force in a running gateway
       upgrade   Have another process take over from a running gateway, and wait until it serves
+      log       Print which events a running gateway writes, and have it write others for a while
       check     Validate a configuration file and print a summary
       explain   Show which route a request would take, and why not another
       test      Run test files: requests, and what a configuration is expected to make of each
@@ -63,6 +64,8 @@ fn the_help_is_worth_reading() {
       titan apply new.yaml --confirm 5m       put another one in force, and take it back unless it is confirmed
       titan history; titan rollback           what was in force, and back to the one before
       titan upgrade                           have another process take over, of a new version say
+      titan log --area health --level debug --for 10m
+                                              have the running gateway tell more of itself for a while
       titan explain GET http://a.example/x -c titan.yaml
                                               which route this request takes, and why
       titan test tests.yaml                   whether requests get what they should

@@ -32,7 +32,7 @@ impl Reloading {
         self.trial = None;
         self.records.settle(outcome, Some(why));
         self.records.hurry();
-        messages::stays(self.records.in_force().id, why);
+        messages::stays(self.log(), self.records.in_force().id, why);
     }
 
     /// Judges what is on trial, whatever else is under way.

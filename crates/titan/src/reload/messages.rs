@@ -4,63 +4,118 @@ use super::attempts::{InForce, Wanted};
 use super::request::Request;
 use super::trial::Trial;
 use crate::config_file;
-use crate::terminal;
+use crate::failure::Failure;
+use crate::findings;
 use std::time::Duration;
 use titan_admin::history::{Author, Entry, rfc3339};
-use titan_config::Config;
+use titan_config::{Config, LogArea, LogLevel};
+use titan_observe::events::{Event, Field, Log};
 
 /// There are further listeners.
-pub(super) fn listening(lines: &[String]) {
-    lines.iter().for_each(|line| terminal::say(&format!("{line}\n")));
+pub(super) fn listening(log: &Log, lines: &[String]) {
+    for line in lines {
+        log.tell(Event::new((LogArea::Listener, LogLevel::Info), "listening", line));
+    }
 }
 
 /// Files that the configuration names were read again.
-pub(super) fn files_in_use() {
-    terminal::say("changed files were read again and are in use\n");
+pub(super) fn files_in_use(log: &Log, before: &InForce, now: &InForce) {
+    let named = now.config.files();
+    let states = named.iter().zip(before.state.iter().zip(&now.state));
+    let changed: Vec<_> = states.filter(|(_, (old, new))| old != new).map(|it| *it.0).collect();
+    let of_tls = now.config.tls_files();
+    let area = match changed.iter().any(|file| of_tls.contains(file)) {
+        true => LogArea::Tls,
+        false => LogArea::Config,
+    };
+    let changed: Vec<_> = changed.iter().map(|file| file.display().to_string()).collect();
+    let what = format!("changed files were read again and are in use: {}", changed.join(", "));
+    log.tell(Event::new((area, LogLevel::Info), "files_in_use", what));
 }
 
 /// A change of that name is in force, in place of the configuration with the id `before`.
-pub(super) fn in_force(name: &str, request: &Request, config: &Config, before: u64) {
-    terminal::warn(&config.warnings);
-    match &request.wanted {
-        Wanted::NamedFiles => {}
-        Wanted::File => terminal::say(&format!("{name} was read again and is in force\n")),
+pub(super) fn in_force(log: &Log, name: &str, request: &Request, (config, before): (&Config, u64)) {
+    findings::tell_warnings(log, config);
+    let (level, kind, what) = match &request.wanted {
+        Wanted::NamedFiles => return,
+        Wanted::File => {
+            (LogLevel::Info, "config_applied", format!("{name} was read again and is in force"))
+        }
         Wanted::Documents(_) => {
             let author = by(request.author.as_ref());
-            terminal::say(&format!("{name} is in force, applied{author}\n"));
+            (LogLevel::Info, "config_applied", format!("{name} is in force, applied{author}"))
         }
         Wanted::Past(..) => {
             let author = by(request.author.as_ref());
-            terminal::say(&format!("{name} is in force again, rolled back{author}\n"));
+            let what = format!("{name} is in force again, rolled back{author}");
+            (LogLevel::Info, "config_applied", what)
         }
-        Wanted::Before(then) => terminal::event(&format!(
-            "configuration {before} was taken back: {}; {name} is in force again",
-            then.why
-        )),
-    }
+        Wanted::Before(then) => {
+            let what = format!(
+                "configuration {before} was taken back: {}; {name} is in force again",
+                then.why
+            );
+            (LogLevel::Warn, "config_taken_back", what)
+        }
+    };
+    log.tell(event(level, kind, what));
+}
+
+/// A configuration that has come into force is on trial.
+pub(super) fn on_trial_now(log: &Log, id: u64, trial: &Trial) {
+    let until = trial.confirm_until().map(rfc3339);
+    let until = until.map_or_else(String::new, |until| format!(" until {until}"));
+    let what = format!("configuration {id} is on trial{until}");
+    log.tell(event(LogLevel::Info, "trial_began", what).with(Field::Configuration, id));
 }
 
 /// A configuration that was on trial stays.
-pub(super) fn stays(id: u64, why: &str) {
-    terminal::say(&format!("configuration {id} stays in force: {why}\n"));
+pub(super) fn stays(log: &Log, id: u64, why: &str) {
+    let what = format!("configuration {id} stays in force: {why}");
+    log.tell(event(LogLevel::Info, "config_confirmed", what).with(Field::Configuration, id));
 }
 
-/// What is said of a change that `text` is wrong with.
-pub(super) fn refused(request: &Request, text: &str, in_force: &Entry) -> String {
+/// A change is refused that `failure` is wrong with.
+pub(super) fn refused(log: &Log, request: &Request, failure: &Failure, in_force: &Entry) {
     match &request.wanted {
         Wanted::NamedFiles => {
-            let text = text.replacen("error", "warning", 1);
-            format!("{}; the previous files stay in use\n", text.trim_end())
+            findings::tell_faults(log, LogLevel::Warn, failure);
+            let what = "the previous files stay in use";
+            log.tell(event(LogLevel::Warn, "files_refused", what));
         }
         Wanted::File | Wanted::Documents(_) | Wanted::Past(..) => {
-            format!("{text}the previous configuration stays in force\n")
+            findings::tell_faults(log, LogLevel::Error, failure);
+            let what = "the previous configuration stays in force";
+            log.tell(event(LogLevel::Error, "config_refused", what));
         }
-        Wanted::Before(before) => format!(
-            "{text}configuration {} should be taken back ({}), and cannot be yet: it is tried again until it succeeds or \
-             `titan confirm` has the configuration stay\n",
-            in_force.id, before.why
-        ),
+        Wanted::Before(before) => {
+            findings::tell_faults(log, LogLevel::Error, failure);
+            let id = in_force.id;
+            let what = format!(
+                "configuration {id} should be taken back ({}), and cannot be yet: it is tried again until it succeeds or \
+                 `titan confirm` has the configuration stay",
+                before.why
+            );
+            let event = event(LogLevel::Error, "trial_stuck", what);
+            log.tell(event.with(Field::Configuration, id));
+        }
     }
+}
+
+/// A change is refused because of something that is not in it.
+pub(super) fn declined(log: &Log, why: &str) {
+    log.tell(event(LogLevel::Error, "config_declined", why));
+}
+
+/// There is something to say of the history.
+pub(crate) fn history(log: &Log, news: impl IntoIterator<Item = String>) {
+    for line in news {
+        log.tell(event(LogLevel::Warn, "history", line));
+    }
+}
+
+fn event(level: LogLevel, kind: &'static str, what: impl std::fmt::Display) -> Event {
+    Event::new((LogArea::Config, level), kind, what)
 }
 
 /// Why nothing can change while a configuration is on trial.
@@ -84,19 +139,21 @@ pub(super) fn during_upgrade() -> String {
 }
 
 /// An attempt to put that in force has not ended for so long.
-pub(super) fn takes_long(name: &str, time: Duration) {
-    terminal::event(&format!(
+pub(super) fn takes_long(log: &Log, name: &str, time: Duration) {
+    let what = format!(
         "putting {name} in force has taken {time:?} so far, and nothing else can change before that ends: a disk, a mount or a \
             server does not respond"
-    ));
+    );
+    log.tell(event(LogLevel::Warn, "change_takes_long", what));
 }
 
 /// A look at files has not ended for so long.
-pub(super) fn look_takes_long(time: Duration) {
-    terminal::event(&format!(
+pub(super) fn look_takes_long(log: &Log, time: Duration) {
+    let what = format!(
         "a look at the files of the configuration has taken {time:?} so far: a disk or a mount does not respond, and changes of \
             files are not noticed before it does"
-    ));
+    );
+    log.tell(event(LogLevel::Warn, "look_takes_long", what));
 }
 
 /// What whoever asked for a change has to know where another one has come into force before the history was written.

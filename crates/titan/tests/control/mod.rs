@@ -31,7 +31,7 @@ fn each_configuration_that_was_in_force_is_on_the_disk() {
     let mut titan = Titan::start("kept", &text);
     fs::write(&titan.file, text.replace("200", "204")).unwrap();
     titan.signal(Signal::HUP);
-    titan.wait_for(&format!("{} was read again and is in force", titan.file.display()));
+    titan.waits_for(&format!("{} was read again and is in force", titan.file.display()));
     let file = |id: u8| directory.join(format!("history/{id}.jsonl"));
     waits_until("the entry to be written", || file(2).exists());
     titan.signal(Signal::KILL);
@@ -67,7 +67,7 @@ fn as_many_configurations_are_kept_as_configured() {
     let mut titan = Titan::start("few", &text.replace(&state, &few));
     for id in [2, 3] {
         titan.signal(Signal::HUP);
-        titan.wait_for(&format!("{} was read again and is in force", titan.file.display()));
+        titan.waits_for(&format!("{} was read again and is in force", titan.file.display()));
         let file = directory.join(format!("history/{id}.jsonl"));
         waits_until("the entry to be written", || file.exists());
     }
@@ -89,10 +89,11 @@ fn a_full_disk_keeps_nothing_from_changing() {
     let mut titan = Titan::start_without_space("full-disk", &text);
     fs::write(&titan.file, text.replace("200", "204")).unwrap();
     titan.signal(Signal::HUP);
-    titan.wait_for(&format!("{} was read again and is in force", titan.file.display()));
+    titan.waits_for(&format!("{} was read again and is in force", titan.file.display()));
     assert!(ask(&titan.address, "/").starts_with("HTTP/1.1 204 No Content\r\n"));
     let complaint = titan.next_complaint();
-    let wanted = format!("warning: cannot use {}/history for the history: ", directory.display());
+    let wanted =
+        format!("warn config cannot use {}/history for the history: ", directory.display());
     assert!(complaint.starts_with(&wanted), "{complaint}");
     waits_until("both entries to be counted", || {
         metric(&titan, "titan_history_unsaved") == "titan_history_unsaved 2"
@@ -204,11 +205,11 @@ fn what_is_applied_can_be_confirmed_and_rolled_back() {
 #[test]
 fn what_is_not_confirmed_in_time_is_taken_back() {
     let (text, _) = with_history("unconfirmed");
-    let mut titan = Titan::start_told("unconfirmed", &text);
+    let mut titan = Titan::start("unconfirmed", &text);
     let new = other("new", &text.replace("200", "204"));
     done(&titan, &["apply", &new, "--confirm", "1s"]);
     let line = taken_back(&mut titan);
-    let wanted = "warning: configuration 2 was taken back: it was not confirmed in time; configuration 1 is in force again";
+    let wanted = "warn config configuration 2 was taken back: it was not confirmed in time; configuration 1 is in force again";
     assert_eq!(line, wanted);
     assert!(is(&titan, "200"));
     let wanted = "titan_config_taken_back_total{cause=\"unconfirmed\"} 1";
@@ -219,7 +220,7 @@ fn what_is_not_confirmed_in_time_is_taken_back() {
 #[test]
 fn what_fails_under_a_guard_is_taken_back() {
     let (text, _) = with_history("guarded");
-    let mut titan = Titan::start_told("guarded", &text);
+    let mut titan = Titan::start("guarded", &text);
     let ask_often = |count| (0..count).for_each(|_| drop(ask(&titan.address, "/")));
     ask_often(100);
     // Nobody listens there, and nobody else can.
@@ -234,7 +235,7 @@ fn what_fails_under_a_guard_is_taken_back() {
     assert!(is(&titan, "502"));
     let ask_often = |count| (0..count).for_each(|_| drop(ask(&titan.address, "/")));
     ask_often(99);
-    let wanted = "warning: configuration 2 was taken back: route `root`: 5xx 100.0 % of 100 requests, before 0.0 % of ";
+    let wanted = "warn config configuration 2 was taken back: route `root`: 5xx 100.0 % of 100 requests, before 0.0 % of ";
     let line = taken_back(&mut titan);
     assert!(line.starts_with(wanted), "{line}");
     assert!(is(&titan, "200"));
@@ -336,12 +337,10 @@ fn what_cannot_be_applied_changes_nothing() {
 #[test]
 fn no_process_takes_over_during_a_trial() {
     let (text, _) = with_history("no-upgrade");
-    let mut titan = Titan::start_told("no-upgrade", &text);
+    let mut titan = Titan::start("no-upgrade", &text);
     done(&titan, &["apply", &other("new", &text.replace("200", "204")), "--confirm", "1h"]);
     titan.signal(Signal::USR2);
-    let line =
-        std::iter::from_fn(|| Some(titan.next_complaint())).find(|it| !it.starts_with("audit"));
-    assert!(line.unwrap().starts_with("error: no upgrade: configuration 2 is on trial until "));
+    titan.waits_for("error upgrade no upgrade: configuration 2 is on trial until ");
     let (code, _, err) = command(&titan, &["upgrade"]);
     assert_eq!(code, Some(2), "{err}");
     assert!(err.starts_with("error: configuration 2 is on trial until "), "{err}");

@@ -181,12 +181,12 @@ fn a_file_that_cannot_be_trusted_or_is_in_use_keeps_the_gateway_from_starting() 
 #[test]
 fn what_is_revoked_stays_so_in_an_upgrade_and_in_one_that_fails() {
     let (_, text) = remembering("upgrade", "");
-    let mut titan = Titan::start_told("revocations-upgrade", &text);
+    let mut titan = Titan::start("revocations-upgrade", &text);
     assert_eq!(revokes(&titan, "before").0, 201);
     // The new process finds that out when the old one has closed its own file.
     fs::write(&titan.file, text.replace("file: revocations-upgrade", "file: /nowhere/x")).unwrap();
     titan.signal(Signal::USR2);
-    let told = titan.complaints_up_to("this process goes on");
+    let told = titan.waits_for("this process goes on: ");
     assert!(told.contains("its directory does not exist"), "{told}");
     assert_eq!(revokes(&titan, "between").0, 201);
     fs::write(&titan.file, text).unwrap();

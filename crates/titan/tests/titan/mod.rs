@@ -4,6 +4,7 @@ mod lines;
 
 use lines::Lines;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -24,7 +25,9 @@ pub(crate) struct Titan {
     /// The process that serves.
     pid: Pid,
     output: Lines,
-    errors: Option<Lines>,
+    events: Lines,
+    /// Complaints that were read while the test waited for something else.
+    passed: VecDeque<String>,
     /// Its configuration.
     pub(crate) file: PathBuf,
     /// Where its listener is.
@@ -65,19 +68,14 @@ impl Titan {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// The same where [`Titan::next_complaint`] is to be asked.
-    pub(crate) fn start_told(name: &str, text: &str) -> Titan {
-        Titan::launch_with(name, text, Stdio::piped()).listens()
-    }
-
     /// Starts a gateway with that configuration. It is not known when it listens, and where.
     pub(crate) fn launch(name: &str, text: &str) -> Titan {
-        Titan::launch_with(name, text, Stdio::inherit())
+        Titan::launch_as(&[], name, text)
     }
 
     /// Starts a gateway that watches its configuration.
     pub(crate) fn start_watching(name: &str, text: &str) -> Titan {
-        Titan::launch_as(&["--watch"], name, text, Stdio::inherit()).listens()
+        Titan::launch_as(&["--watch"], name, text).listens()
     }
 
     /// Starts a gateway that can write to no file, as on a full disk.
@@ -87,18 +85,13 @@ impl Titan {
         // Ignored, the signal becomes an error of the write.
         command.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh"]).arg(program());
         command.process_group(0).arg("--config").arg(&file);
-        Titan::spawn(command, file, (runtime_directory(), Stdio::piped())).listens()
-    }
-
-    fn launch_with(name: &str, text: &str, errors: Stdio) -> Titan {
-        Titan::launch_as(&[], name, text, errors)
+        Titan::spawn(command, file, &runtime_directory()).listens()
     }
 
     /// Starts a gateway whose socket would be where that of another one is. With what it complains of first.
     pub(crate) fn start_beside(other: &Titan, text: &str) -> (Titan, String) {
         let directory = other.socket.parent().unwrap().to_owned();
-        let mut titan =
-            Titan::launch_in(directory, &program(), &[], config("beside", text), Stdio::piped());
+        let mut titan = Titan::launch_in(&directory, &program(), &[], config("beside", text));
         titan = titan.listens();
         let complaint = titan.next_complaint();
         // The directory is the other one's.
@@ -106,13 +99,13 @@ impl Titan {
         (titan, complaint)
     }
 
-    fn launch_as(options: &[&str], name: &str, text: &str, errors: Stdio) -> Titan {
-        Titan::launch_from(&program(), options, config(name, text), errors)
+    fn launch_as(options: &[&str], name: &str, text: &str) -> Titan {
+        Titan::launch_from(&program(), options, config(name, text))
     }
 
     /// Starts a gateway from another path, and waits until it listens.
     pub(crate) fn start_from(program: &Path, name: &str, text: &str) -> Titan {
-        Titan::launch_from(program, &[], config(name, text), Stdio::piped()).listens()
+        Titan::launch_from(program, &[], config(name, text)).listens()
     }
 
     /// Starts a gateway with that command, and waits until it listens.
@@ -124,7 +117,7 @@ impl Titan {
     pub(crate) fn launch_by(mut command: Command, name: &str, text: &str) -> Titan {
         let file = config(name, text);
         command.process_group(0).arg("--config").arg(&file);
-        Titan::spawn(command, file, (runtime_directory(), Stdio::piped()))
+        Titan::spawn(command, file, &runtime_directory())
     }
 
     /// The process that serves.
@@ -138,51 +131,57 @@ impl Titan {
         let mut command = Command::new(program());
         command.args(["--config", "-"]).stdin(file);
         let directory = runtime_directory();
-        Titan::spawn(command, PathBuf::from("-"), (directory, Stdio::piped())).listens()
+        Titan::spawn(command, PathBuf::from("-"), &directory).listens()
     }
 
-    fn launch_from(program: &Path, options: &[&str], file: PathBuf, errors: Stdio) -> Titan {
-        Titan::launch_in(runtime_directory(), program, options, file, errors)
+    fn launch_from(program: &Path, options: &[&str], file: PathBuf) -> Titan {
+        Titan::launch_in(&runtime_directory(), program, options, file)
     }
 
-    fn launch_in(
-        directory: PathBuf,
-        program: &Path,
-        options: &[&str],
-        file: PathBuf,
-        errors: Stdio,
-    ) -> Titan {
+    fn launch_in(directory: &Path, program: &Path, options: &[&str], file: PathBuf) -> Titan {
         let mut command = Command::new(program);
         command.args(options).arg("--config").arg(&file);
-        Titan::spawn(command, file, (directory, errors))
+        Titan::spawn(command, file, directory)
     }
 
-    fn spawn(mut command: Command, file: PathBuf, (directory, errors): (PathBuf, Stdio)) -> Titan {
+    fn spawn(mut command: Command, file: PathBuf, directory: &Path) -> Titan {
         // Successors are in its group, and end with it.
-        command.process_group(0).env("RUNTIME_DIRECTORY", &directory);
-        let mut child = command.stdout(Stdio::piped()).stderr(errors).spawn().unwrap();
+        command.process_group(0).env("RUNTIME_DIRECTORY", directory);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let output = Lines::of(child.stdout.take().unwrap());
-        let errors = child.stderr.take().map(Lines::of);
+        let events = Lines::of(child.stderr.take().unwrap());
         let (pid, socket) = (Pid::from_child(&child), directory.join("admin.sock"));
-        Titan { child, pid, output, errors, file, address: String::new(), admin: None, socket }
+        let (address, passed) = (String::new(), VecDeque::new());
+        Titan { child, pid, output, events, passed, file, address, admin: None, socket }
     }
 
-    /// The next line that it writes to standard error.
+    /// The next event, without its time.
+    fn next_event(&mut self) -> Option<String> {
+        self.events.next().map(|line| without_time(&line).to_owned())
+    }
+
+    /// The next event that is a warning or worse, or the next line that is no event.
     pub(crate) fn next_complaint(&mut self) -> String {
-        let errors = self.errors.as_mut().expect("it was started with `start_told`");
-        errors.next().expect("it writes one")
+        if let Some(line) = self.passed.pop_front() {
+            return line;
+        }
+        loop {
+            let line = self.next_event().expect("it complains");
+            if is_complaint(&line) {
+                return line;
+            }
+        }
     }
 
-    /// What it writes to standard error up to a line that is this one, and that one too.
-    pub(crate) fn complaints_up_to(&mut self, last: &str) -> String {
-        self.complaints_up_to_that(|line| line == last)
+    /// The events up to one that ends so, and that one too.
+    pub(crate) fn events_up_to(&mut self, last: &str) -> String {
+        self.events_up_to_that(|line| line.ends_with(last))
     }
 
-    /// The same for a line that is so.
-    pub(crate) fn complaints_up_to_that(&mut self, is_last: impl Fn(&str) -> bool) -> String {
-        let errors = self.errors.as_mut().expect("it was started with `start_told`");
+    /// The same for an event that is so.
+    pub(crate) fn events_up_to_that(&mut self, is_last: impl Fn(&str) -> bool) -> String {
         let mut text = String::new();
-        for line in errors {
+        while let Some(line) = self.next_event() {
             text += &line;
             text += "\n";
             if is_last(&line) {
@@ -203,10 +202,10 @@ impl Titan {
         call(UnixStream::connect(&self.socket).unwrap(), method, target, fields, body)
     }
 
-    /// What it and its successors write to standard error until they have ended.
-    pub(crate) fn complaints(&mut self) -> String {
-        let errors = self.errors.as_mut().expect("it was started with `start_told`");
-        errors.map(|line| line + "\n").collect()
+    /// What it and its successors complain of until they have ended.
+    pub(crate) fn all_complaints(&mut self) -> String {
+        let events = std::iter::from_fn(|| self.next_event());
+        events.filter(|line| is_complaint(line)).map(|line| line + "\n").collect()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -221,7 +220,7 @@ impl Titan {
 
     /// Waits until it says that a successor serves; that gets the next signals.
     pub(crate) fn is_succeeded(&mut self) {
-        let pid = self.next_output("upgrade: process ");
+        let pid = self.waits_for("info upgrade process=");
         let pid = pid.split(' ').next().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
         self.pid = pid.unwrap();
     }
@@ -231,9 +230,20 @@ impl Titan {
         self.output.by_ref().for_each(drop);
     }
 
-    /// Reads its output up to a line that starts so.
-    pub(crate) fn wait_for(&mut self, start: &str) {
-        self.next_output(start);
+    /// Waits for an event with these words; what stands behind them.
+    pub(crate) fn waits_for(&mut self, words: &str) -> String {
+        let mut told = String::new();
+        while let Some(line) = self.next_event() {
+            if let Some((_, rest)) = line.split_once(words) {
+                return rest.to_owned();
+            }
+            told += &line;
+            told += "\n";
+            if is_complaint(&line) {
+                self.passed.push_back(line);
+            }
+        }
+        panic!("the gateway ended before it said `{words}`: {told}")
     }
 
     /// What stands in the next line of its output behind that start.
@@ -254,6 +264,19 @@ impl Drop for Titan {
         let _ = self.child.wait();
         let _ = std::fs::remove_dir_all(self.socket.parent().unwrap());
     }
+}
+
+/// The line of an event without the time, which each begins with.
+fn without_time(line: &str) -> &str {
+    let is_time = |text: &str| text.starts_with("20") && text.ends_with('Z') && text.contains('T');
+    match line.split_once(' ') {
+        Some((time, rest)) if is_time(time) => rest,
+        _ => line,
+    }
+}
+
+fn is_complaint(line: &str) -> bool {
+    !line.starts_with("info ") && !line.starts_with("debug ")
 }
 
 /// Makes a call of an admin interface over that connection: status and body.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::orders::{NotUpgraded, UpgradeOrder, Upgraded};
 use std::path::PathBuf;
+use titan_config::{LogArea, LogLevel};
 
 fn findings(message: &str) -> Findings {
     let json = vec![json!({ "file": "new.yaml", "severity": "error", "message": message })];
@@ -372,4 +373,48 @@ fn a_breaker_is_opened_by_hand_and_released() {
     assert_eq!(breaker()["state"], "closed");
     assert_eq!(orders(r#"{"action":"release_breaker"}"#), 204);
     assert_eq!(breaker()["by_operator"], false);
+}
+
+#[test]
+fn other_levels_hold_for_their_time() {
+    let desk = Desk::new();
+    let put = |body: &str| {
+        let fields = [("Content-Type", "application/json")];
+        let ask =
+            Ask { method: Method::PUT, target: "/log", fields: &fields, body, ..Ask::default() };
+        let response = runtime().block_on(desk.responds(&ask));
+        let shown: Value = serde_json::from_slice(&response.body).unwrap();
+        (response.head.status.code(), shown)
+    };
+    let (status, shown) = put(r#"{"areas": {"health": "debug", "tls": "error"}, "for": "10m"}"#);
+    assert_eq!((status, &shown["changed"]), (200, &json!(["tls", "health"])));
+    assert_eq!(
+        (&shown["levels"]["health"], &shown["levels"]["start"]),
+        (&json!("debug"), &json!("info"))
+    );
+    let left = shown["ends_in_seconds"].as_f64().unwrap();
+    assert!(left > 590.0 && left <= 600.0, "{left}");
+    assert!(desk.gateway.log().takes(LogArea::Health, LogLevel::Debug));
+    let (_, shown) = put(r#"{"level": "debug"}"#);
+    assert_eq!(
+        (shown["changed"].as_array().unwrap().len(), &shown["ends_in_seconds"]),
+        (12, &json!(null))
+    );
+    assert_eq!(put("{}").1["changed"], json!([]));
+    for (body, wanted) in [
+        (r#"{"areas": {"healt": "debug"}}"#, "did you mean `health`?"),
+        (r#"{"level": "loud"}"#, "`loud` is none of the levels"),
+        (r#"{"level": "debug", "for": "3d"}"#, "not between 1s and 24h"),
+        (r#"{"level": "debug", "for": 5}"#, "is a duration"),
+        (r#"{"for": "5m"}"#, "needs a `level`"),
+        (r#"{"lvl": "debug"}"#, "unknown field"),
+    ] {
+        let (status, shown) = put(body);
+        assert!(status == 400 && shown["detail"].as_str().unwrap().contains(wanted), "{shown}");
+    }
+    let lines = desk.lines();
+    assert_eq!(lines[0], "uid 0 (pid 7): PUT /log: done (200): health debug tls error for 600s");
+    assert!(lines[1].ends_with("all debug until the configuration changes"), "{}", lines[1]);
+    assert!(lines[2].ends_with("done (200): the levels of the configuration"), "{}", lines[2]);
+    assert!(lines[3].contains("refused (400): `healt` is not an area"), "{}", lines[3]);
 }

@@ -214,6 +214,10 @@ fn good(call: Call) -> Ask<'static> {
             &[("Content-Type", "application/json")],
             "{\"action\":\"drain\",\"endpoint\":\"127.0.0.1:1\"}",
         ),
+        Call::PutLog => (
+            &[("Content-Type", "application/json")],
+            "{\"areas\":{\"health\":\"debug\"},\"for\":\"10m\"}",
+        ),
         Call::Revoke => {
             (&[("Content-Type", "application/json")], "{\"jti\":\"a\",\"exp\":9999999999}")
         }
@@ -315,7 +319,10 @@ async fn every_response_is_described_and_every_described_one_is_served() {
             served.note(&api, call, &desk.responds(&ask).await);
         }
         ask = Ask { body: &large, ..good(call) };
-        if matches!(call, Call::PutConfig | Call::Plan | Call::Revoke | Call::OrderUpstream) {
+        if matches!(
+            call,
+            Call::PutConfig | Call::Plan | Call::Revoke | Call::OrderUpstream | Call::PutLog
+        ) {
             served.note(&api, call, &desk.responds(&ask).await);
         }
         // What the program makes of it.
@@ -394,6 +401,11 @@ async fn every_response_is_described_and_every_described_one_is_served() {
     for body in [good(Call::OrderUpstream).body, elsewhere, "{"] {
         let ask = Ask { body, ..good(Call::OrderUpstream) };
         served.note(&api, Call::OrderUpstream, &desk.responds(&ask).await);
+    }
+    served.note(&api, Call::ReadLog, &desk.responds(&good(Call::ReadLog)).await);
+    for body in [good(Call::PutLog).body, "{"] {
+        let ask = Ask { body, ..good(Call::PutLog) };
+        served.note(&api, Call::PutLog, &desk.responds(&ask).await);
     }
     let mirrors = desk.responds(&good(Call::ListMirrors)).await;
     served.note(&api, Call::ListMirrors, &mirrors);

@@ -78,7 +78,7 @@ fn worker(protocol: &str, [one, other]: [SocketAddr; 2]) -> Rc<Worker> {
     let config = Config::parse("test", &text).unwrap();
     let snapshot = Snapshot::unconnected(&config, &PolicyCredentials::unread(&config));
     snapshot.take_effect(PolicyCredentials::default());
-    let metrics = Arc::new(snapshot.metrics(1));
+    let metrics = Arc::new(snapshot.metrics(1, &titan_observe::events::Log::default()));
     Worker::new(
         0,
         Arc::new(snapshot),

@@ -156,7 +156,7 @@ fn a_probe_that_cannot_be_made_says_nothing() {
     fails(false);
     assert_eq!(facts(&upstream), [[]]);
     let told: Vec<_> =
-        upstream.failure_log.take().map(|it| (it.0, it.1.what.clone(), it.2)).collect();
+        upstream.failure_log.take().map(|it| (it.0, it.1.1.what.clone(), it.2)).collect();
     assert_eq!(told, [("no-socket", "10.0.0.1:80: refused; it was not probed".to_owned(), 5)]);
     fails(false);
     assert_eq!(facts(&upstream), [[Fact::Unhealthy]]);
@@ -170,13 +170,13 @@ fn it_is_said_when_nobody_gets_requests_and_when_somebody_does_again() {
     let mut told = |last, wish| {
         watched.orders(last, wish);
         watched.note_supply();
-        upstream.events.take().0.pop().unwrap().what
+        upstream.log.take().pop().unwrap().message().to_owned()
     };
-    watched_says(&told(1, Wish::Eject(LONG)), "10.0.0.1:80 is ejected");
+    watched_says(&told(1, Wish::Eject(LONG)), "is ejected");
     let nobody = "no endpoint gets requests: all are taken out of service, or wait for their first probe; new requests get 503";
     watched_says(&told(2, Wish::Drain(LONG)), nobody);
     watched_says(&told(1, Wish::Restore), "1 of 1 endpoints can take requests again");
-    watched_says(&told(2, Wish::Restore), "10.0.0.2:80 is restored");
+    watched_says(&told(2, Wish::Restore), "is restored");
 }
 
 fn watched_says(line: &str, words: &str) {

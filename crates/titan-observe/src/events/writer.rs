@@ -1,0 +1,294 @@
+//! The thread that writes events.
+
+use super::event::Event;
+use super::journal;
+use super::line::Form;
+use super::log::{Dropped, Log, Queue, Shared};
+use super::rate::Rate;
+use super::repeats::Repeats;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+use titan_config::{EventFormat, LogArea, LogLevel};
+
+/// Has events written until it is dropped. That waits until everything is written, or [`Writer::LONGEST`] have passed: whoever reads
+/// too slowly, or not at all, does not hold the process.
+pub struct Writer(Log);
+
+impl Writer {
+    /// How long the end of a process may take for what is still to be written.
+    pub const LONGEST: Duration = Duration::from_secs(2);
+
+    /// Has everything written to standard error that is told, on a thread of its own, which `log` must not have yet.
+    pub fn to_standard_error(log: &Log) -> io::Result<Writer> {
+        let error = io::stderr();
+        let for_journal = journal::reads(&error);
+        // Not through what others of this process print with: its lock would hold them as long as a slow reader holds this thread.
+        Writer::start(log, File::from(error.as_fd().try_clone_to_owned()?), for_journal)
+    }
+
+    fn start(log: &Log, out: impl Write + Send + 'static, for_journal: bool) -> io::Result<Writer> {
+        let now = Instant::now();
+        let mut pen = Pen {
+            log: log.clone(),
+            out,
+            for_journal,
+            repeats: Repeats::default(),
+            rate: Rate::new(now),
+            told: Dropped::default(),
+            told_at: None,
+        };
+        thread::Builder::new().name("events".to_owned()).spawn(move || pen.run())?;
+        Ok(Writer(log.clone()))
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let Shared { arrived, written, .. } = &*self.0.0;
+        let mut queue = self.0.0.lock();
+        queue.ends = true;
+        arrived.notify_one();
+        let is_unwritten = |queue: &mut Queue| !queue.has_ended;
+        drop(written.wait_timeout_while(queue, Writer::LONGEST, is_unwritten));
+    }
+}
+
+/// What the thread works with.
+struct Pen<W> {
+    log: Log,
+    out: W,
+    for_journal: bool,
+    repeats: Repeats,
+    rate: Rate,
+    /// What was said of events that were left out, and when.
+    told: Dropped,
+    told_at: Option<Instant>,
+}
+
+/// How often it is said that events were left out.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// What there is to do.
+enum Next {
+    Write(Event, Form),
+    /// Nothing has come, or other levels.
+    Look(Form),
+    End(Form),
+}
+
+impl<W: Write> Pen<W> {
+    fn run(&mut self) {
+        loop {
+            match self.next() {
+                Next::Write(event, form) => {
+                    if let Some(event) = self.repeats.sift(event, Instant::now()) {
+                        self.write(&event, form);
+                    }
+                    self.look(form);
+                }
+                Next::Look(form) => self.look(form),
+                Next::End(form) => return self.end(form),
+            }
+        }
+    }
+
+    /// Waits until there is something to do.
+    fn next(&self) -> Next {
+        let shared = &*self.log.0;
+        let due = self.due();
+        let mut queue = shared.lock();
+        loop {
+            let form = self.form(&queue);
+            if let Some(event) = queue.events.pop_front() {
+                return Next::Write(event, form);
+            }
+            if std::mem::take(&mut queue.has_news) {
+                return Next::Look(form);
+            }
+            if queue.ends {
+                return Next::End(form);
+            }
+            match due.map(|due| due.saturating_duration_since(Instant::now())) {
+                None => queue = wait(shared, queue),
+                Some(Duration::ZERO) => return Next::Look(form),
+                Some(time) => {
+                    let waited = shared.arrived.wait_timeout(queue, time);
+                    queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+            }
+        }
+    }
+
+    /// When there is something to do though nothing has come.
+    fn due(&self) -> Option<Instant> {
+        let levels = self.log.0.levels.until();
+        let told = self.told_at.filter(|_| self.log.dropped() != self.told).map(|at| at + QUIET);
+        [levels, self.repeats.next(), told].into_iter().flatten().min()
+    }
+
+    fn form(&self, queue: &Queue) -> Form {
+        let format = if queue.is_json { EventFormat::Json } else { EventFormat::Text };
+        Form { format, for_journal: self.for_journal }
+    }
+
+    /// Does what is due.
+    fn look(&mut self, form: Form) {
+        let now = Instant::now();
+        for event in self.repeats.due(now) {
+            self.write(&event, form);
+        }
+        if self.log.0.levels.expire(now) {
+            let what = "the levels of the configuration hold again";
+            self.write(&own(LogLevel::Info, "levels_restored", what), form);
+        }
+        if self.told_at.is_none_or(|at| now.duration_since(at) >= QUIET) {
+            self.tell_dropped(form, now);
+        }
+    }
+
+    fn end(&mut self, form: Form) {
+        for event in self.repeats.rest() {
+            self.write(&event, form);
+        }
+        self.tell_dropped(form, Instant::now());
+        self.log.0.lock().has_ended = true;
+        self.log.0.written.notify_all();
+    }
+
+    /// Says how many events were left out, if there are more of them.
+    fn tell_dropped(&mut self, form: Form, now: Instant) {
+        let (dropped, before) = (self.log.dropped(), self.told);
+        if dropped == before {
+            return;
+        }
+        let (queue, rate) = (dropped.queue - before.queue, dropped.rate - before.rate);
+        let what = format!(
+            "{} events were left out: {queue} found no room because standard error takes them too slowly, {rate} were too \
+             many in a second",
+            queue + rate
+        );
+        (self.told, self.told_at) = (dropped, Some(now));
+        self.put(&own(LogLevel::Warn, "events_dropped", what), form);
+    }
+
+    fn write(&mut self, event: &Event, form: Form) {
+        match self.rate.takes(event.area, Instant::now()) {
+            true => self.put(event, form),
+            false => drop(self.log.0.too_many.fetch_add(1, Ordering::Relaxed)),
+        }
+    }
+
+    /// A reader that is gone is no failure, and there is nobody to tell of one.
+    fn put(&mut self, event: &Event, form: Form) {
+        let _ = self.out.write_all(form.line(event).as_bytes()).and_then(|()| self.out.flush());
+    }
+}
+
+/// An event about the log itself.
+fn own(level: LogLevel, kind: &'static str, what: impl std::fmt::Display) -> Event {
+    Event::new((LogArea::Log, level), kind, what)
+}
+
+fn wait<'q>(shared: &Shared, queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {
+    shared.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::event::{Field, Repeat};
+    use super::super::levels::Wish;
+    use super::*;
+    use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+    /// Sends on what is written, and waits until that is taken.
+    struct Pipe(SyncSender<String>);
+
+    impl Write for Pipe {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let text = String::from_utf8(bytes.to_vec()).unwrap();
+            self.0.send(text).map_err(|_| io::ErrorKind::BrokenPipe)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn started(log: &Log, room: usize) -> (Writer, Receiver<String>) {
+        let (pipe, read) = sync_channel(room);
+        (Writer::start(log, Pipe(pipe), true).unwrap(), read)
+    }
+
+    fn event(what: impl std::fmt::Display) -> Event {
+        Event::new((LogArea::Health, LogLevel::Warn), "test", what).with(Field::Upstream, "api")
+    }
+
+    #[test]
+    fn what_is_told_is_written_by_the_end() {
+        let log = Log::default();
+        let (writer, read) = started(&log, 1000);
+        (0..10).for_each(|number| log.tell(event(number)));
+        ["a", "b", "c"].into_iter().for_each(|what| log.tell(event(what).once(Repeat::ByMinute)));
+        drop(writer);
+        let lines: String = read.iter().collect();
+        let numbered: String =
+            (0..10).map(|number| format!("<4>warn health upstream=api {number}\n")).collect();
+        let rest = "<4>warn health upstream=api a\n<4>warn health upstream=api count=2 c\n";
+        assert_eq!(lines, numbered + rest);
+    }
+
+    #[test]
+    fn a_reader_that_does_not_read_holds_up_nobody() {
+        let log = Log::default();
+        let (writer, read) = started(&log, 0);
+        // Far more than anything keeps.
+        (0..20_000).for_each(|number| log.tell(event(number)));
+        assert!(log.dropped().queue > 10_000);
+        drop(writer);
+        drop(read);
+    }
+
+    #[test]
+    fn a_flood_is_cut_and_what_was_left_out_is_told() {
+        let log = Log::default();
+        let (writer, read) = started(&log, 10_000);
+        (0..2000).for_each(|number| log.tell(event(number)));
+        drop(writer);
+        let lines: Vec<String> = read.iter().collect();
+        let dropped = log.dropped();
+        assert!(dropped.rate > 1000, "{dropped:?}");
+        let said = lines.last().unwrap();
+        assert!(
+            said.starts_with("<4>warn log ") && said.contains(" events were left out: "),
+            "{said}"
+        );
+        assert!(lines.len() < 700, "{}", lines.len());
+    }
+
+    #[test]
+    fn other_levels_and_another_form_hold_at_once() {
+        let log = Log::default();
+        let (writer, read) = started(&log, 0);
+        let areas = vec![(LogArea::Health, LogLevel::Error)];
+        log.wish(&Wish { level: None, areas: areas.clone(), time: None });
+        log.tell(event("not told"));
+        let time = Some(Duration::from_millis(20));
+        log.wish(&Wish { level: None, areas, time });
+        let restored = "<6>info log the levels of the configuration hold again\n";
+        assert_eq!(read.recv().unwrap(), restored);
+        log.tell(event("told"));
+        assert_eq!(read.recv().unwrap(), "<4>warn health upstream=api told\n");
+        let format = EventFormat::Json;
+        log.configure(&titan_config::Log { format, ..titan_config::Log::default() });
+        log.tell(event("told"));
+        assert!(read.recv().unwrap().starts_with("<4>{\"time\":\""));
+        drop(writer);
+    }
+}
