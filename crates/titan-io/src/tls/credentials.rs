@@ -52,6 +52,44 @@ impl Revocations {
 /// How long before its end a list of revoked certificates is spoken of, in seconds.
 const SOON: i64 = 86_400;
 
+/// When a certificate of a listener is valid.
+pub(super) struct Validity {
+    file: PathBuf,
+    from: ASN1Time,
+    until: ASN1Time,
+}
+
+impl Validity {
+    /// That of the certificate in that file, which was used already. Nothing where it cannot be read.
+    pub(super) fn of(files: &Files, file: &Path) -> Option<Validity> {
+        let chain = files.certificates(file).ok()?;
+        let (_, certificate) = X509Certificate::from_der(chain.first()?).ok()?;
+        let validity = certificate.validity();
+        Some(Validity {
+            file: file.to_owned(),
+            from: validity.not_before,
+            until: validity.not_after,
+        })
+    }
+
+    /// What there is to say of it where it is not valid, or not for long: for a fifth of its time, or two weeks if that is less.
+    pub(super) fn warning(&self, now: ASN1Time) -> Option<String> {
+        let Validity { file, from, until } = self;
+        let (file, begin, end) = (file.display(), from.timestamp(), until.timestamp());
+        let soon = ((end - begin) / 5).min(14 * 86_400);
+        match now.timestamp() {
+            now if now < begin => {
+                Some(format!("{file}: the certificate is not valid before {from}"))
+            }
+            now if now >= end => {
+                Some(format!("{file}: the certificate expired at {until}; clients refuse it"))
+            }
+            now if now >= end - soon => Some(format!("{file}: the certificate expires at {until}")),
+            _ => None,
+        }
+    }
+}
+
 /// Why a certificate, a key, a list of authorities or a directory cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadCredentials {
@@ -300,6 +338,22 @@ fn names_of(certificate: &CertificateDer<'_>) -> Result<Vec<Box<str>>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_certificate_is_spoken_of_before_it_expires() {
+        let day = |day: i64| ASN1Time::from_timestamp(1_800_000_000 + day * 86_400).unwrap();
+        let told = |days: i64, now: i64| {
+            let file = PathBuf::from("site.pem");
+            let warning = Validity { file, from: day(0), until: day(days) }.warning(day(now));
+            warning.map(|text| text["site.pem: the certificate ".len()..][..10].to_owned())
+        };
+        assert_eq!(told(90, -1).as_deref(), Some("is not val"));
+        assert_eq!([told(90, 0), told(90, 75)], [None, None]);
+        assert_eq!([told(90, 76), told(90, 89)].map(|it| it.unwrap()), ["expires at"; 2]);
+        assert_eq!(told(90, 90).as_deref(), Some("expired at"));
+        // One that is renewed every few days.
+        assert_eq!((told(6, 4), told(5, 4).as_deref()), (None, Some("expires at")));
+    }
 
     #[test]
     fn the_wrong_file_is_called_what_it_is() {

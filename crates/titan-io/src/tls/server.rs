@@ -1,6 +1,6 @@
 //! TLS with clients: the configuration of handshakes at a listener, and which client certificates it accepts.
 
-use super::credentials::{BadCredentials, ByName, Files, Revocations, bad};
+use super::credentials::{BadCredentials, ByName, Files, Revocations, Validity, bad};
 use super::identity::{Identity, sha256};
 use super::tickets::{DIGEST, TicketSecrets, Tickets};
 use super::{H2, HTTP11, Refused};
@@ -23,6 +23,8 @@ pub struct ServerTls {
     tickets: Arc<Tickets>,
     /// `None` if client certificates are not requested.
     clients: Option<ClientVerifier>,
+    /// When its own certificates are valid.
+    validity: Vec<Validity>,
 }
 
 /// Decides which client certificates are accepted.
@@ -52,7 +54,9 @@ impl ServerTls {
             |_| bad(&tls.certificates[0].cert, "no randomness for ticket keys".to_owned());
         let tickets = Arc::new(Tickets::new().map_err(no_keys)?);
         config.ticketer = Arc::clone(&tickets) as _;
-        Ok(ServerTls { config: Arc::new(config), tickets, clients })
+        let own = tls.certificates.iter();
+        let validity = own.filter_map(|pair| Validity::of(files, &pair.cert)).collect();
+        Ok(ServerTls { config: Arc::new(config), tickets, clients, validity })
     }
 
     /// How a server of rare connections performs handshakes: in HTTP/1.1, and without tickets, so that each client is
@@ -154,11 +158,12 @@ impl ServerTls {
         }
     }
 
-    /// What there is to say of lists that are no longer good, or not for long.
+    /// What there is to say of certificates and lists that are no longer good, or not for long.
     pub fn warnings(&self) -> Vec<String> {
         let now = ASN1Time::now();
+        let own = self.validity.iter().filter_map(|validity| validity.warning(now));
         let lists = self.clients.iter().flat_map(|clients| &clients.revoked);
-        lists.filter_map(|list| list.warning(now)).collect()
+        own.chain(lists.filter_map(|list| list.warning(now))).collect()
     }
 
     /// The edition of the files that clients are verified with now; 0 if they are not.

@@ -1,11 +1,13 @@
 //! What the gateway tells of itself on standard error.
 
-use crate::titan::{Titan, output, program};
+use crate::titan::{Titan, config, output, program};
+use rcgen::{CertificateParams, KeyPair};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use time::OffsetDateTime;
 
 /// A gateway with that section about its log.
 fn logging(log: &str) -> String {
@@ -97,6 +99,39 @@ fn the_command_changes_levels_for_a_while() {
     calls(&titan);
     let told = titan.events_up_to("POST /confirm: refused (409)");
     assert_eq!(told.lines().count(), 2, "the first is a refused call: {told}");
+}
+
+#[test]
+fn a_certificate_that_expires_soon_is_told_of() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("expires");
+    fs::create_dir_all(&folder).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
+    params.not_before = OffsetDateTime::now_utc() - time::Duration::days(30);
+    params.not_after = OffsetDateTime::now_utc() + time::Duration::hours(1);
+    fs::write(folder.join("a.pem"), params.self_signed(&key).unwrap().pem()).unwrap();
+    fs::write(folder.join("a.key"), key.serialize_pem()).unwrap();
+    let tls =
+        format!("tls: {{ certificates: {{ cert: {0}/a.pem, key: {0}/a.key }} }}", folder.display());
+    let text =
+        logging("").replace("[127.0.0.1:0]", &format!("[{{ address: 127.0.0.1:0, {tls} }}]"));
+    let file = config("expires", &text);
+    let (code, _, err) = output(["check", file.to_str().unwrap()]);
+    assert!(code == Some(0) && err.contains("a.pem: the certificate expires at "), "{err}");
+    let mut titan = Titan::launch("expires", &text);
+    let told = titan.waits_for("warn tls ");
+    assert!(told.contains("a.pem: the certificate expires at "), "{told}");
+}
+
+#[test]
+fn each_probe_is_told_of_where_that_is_asked_for() {
+    let upstreams =
+        "upstreams: { u: { endpoints: ['127.0.0.1:1'], health: { probe: tcp, interval: 1s } } }";
+    let text = logging("log: { areas: { health: debug } }").replace("respond: 200", "upstream: u");
+    let mut titan = Titan::start("probes-told", &format!("{text}{upstreams}\n"));
+    let told = titan.waits_for("debug health upstream=u endpoint=127.0.0.1:1 ");
+    assert_eq!(told, "a probe has failed: Connection refused (os error 111)");
+    titan.waits_for("warn health upstream=u endpoint=127.0.0.1:1 is unhealthy: ");
 }
 
 /// Standard error is a pipe that nobody reads: it is full after a few hundred lines.
