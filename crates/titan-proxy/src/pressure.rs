@@ -70,11 +70,14 @@ impl PressureLevel {
 
     /// What the operator is told where it has come to this, from a lower level or from a higher one.
     fn event(self, rises: bool, what: impl fmt::Display) -> Event {
-        let (kind, level) = match rises {
-            true => ("pressure_rises", LogLevel::Warn),
-            false => ("pressure_falls", LogLevel::Info),
+        let kind = match self {
+            PressureLevel::None => "pressure_ended",
+            PressureLevel::StopKeepAlive => "pressure_stop_keep_alive",
+            PressureLevel::Shed => "pressure_shed",
+            PressureLevel::StopAccepting => "pressure_stop_accepting",
         };
-        Event::new((LogArea::Pressure, level), kind, what)
+        let level = if rises { LogLevel::Warn } else { LogLevel::Info };
+        Event::new((LogArea::Pressure, level), kind, what).once(Repeat::ByMinute)
     }
 
     fn words(self) -> &'static str {
@@ -156,7 +159,7 @@ impl Pressure {
             let words = if acts(level) { level.words() } else { PressureLevel::None.words() };
             let event =
                 level.event(level > before, format!("the worker is {lag:.1?} late: {words}"));
-            self.log.tell(event.with(Field::Worker, worker).once(Repeat::ByMinute));
+            self.log.tell(event.with(Field::Worker, worker));
         }
         level
     }

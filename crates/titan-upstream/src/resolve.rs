@@ -17,7 +17,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use titan_config::{Endpoint, EndpointAddress};
+use titan_config::{Endpoint, EndpointAddress, LogArea, LogLevel};
+use titan_observe::events::{Event, Field, Repeat};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
@@ -109,6 +110,7 @@ impl NameResolver {
             all.push(places);
         }
         upstream.set_places(within_bound(upstream, all));
+        tell_change(upstream, &before);
         again
     }
 
@@ -241,6 +243,18 @@ fn some_of(mut addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     addresses.sort_unstable();
     addresses.truncate(MAX_ADDRESSES);
     addresses
+}
+
+/// Says that names stand for other endpoints than before, where they do.
+fn tell_change(upstream: &Upstream, before: &Members) {
+    let (was, is) = (before.endpoints.len(), upstream.members().endpoints.len());
+    if upstream.members().places == before.places {
+        return;
+    }
+    let what = format!("its names stand for other endpoints: {is}, before {was}");
+    let event = Event::new((LogArea::Upstream, LogLevel::Info), "endpoints_changed", what);
+    let event = event.with(Field::Upstream, upstream.config().name.as_str());
+    upstream.log.tell(event.once(Repeat::ByMinute));
 }
 
 /// At most [`MAX_PLACES`] of what the endpoints of an upstream stand for. Those that stand for most lose some, and a line says so.

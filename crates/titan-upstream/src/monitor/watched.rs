@@ -243,6 +243,9 @@ impl WatchedUpstream {
             outcome => outcome.map_err(|failure| failure.why),
         };
         health.note_probe(outcome.as_ref().err());
+        if upstream.log.takes(LogArea::Health, LogLevel::Debug) {
+            tell_probe(upstream, address, outcome.as_ref().err());
+        }
         let decided = probing.count(check, health, outcome.is_err());
         let why = probing.told();
         let told = match decided {
@@ -433,6 +436,17 @@ fn return_to_work(health: &Health, fact: Fact, why: &dyn fmt::Display) {
     health.tally.forget();
     health.rise(now());
     health.decide(fact, false, why);
+}
+
+/// Tells of each probe, for whoever looks for a cause.
+fn tell_probe(upstream: &Upstream, address: &Address, why: Option<&String>) {
+    let what = match why {
+        None => "a probe has succeeded".to_owned(),
+        Some(why) => format!("a probe has failed: {why}"),
+    };
+    let event = decision(LogLevel::Debug, "probed", what);
+    let event = event.with(Field::Upstream, name_of(upstream));
+    upstream.log.tell(event.with(Field::Endpoint, address));
 }
 
 /// A decision about an upstream, or one of its endpoints.
