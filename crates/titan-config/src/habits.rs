@@ -356,6 +356,12 @@ const KEYS_OF: &[(&str, &[&str], &str)] = &[
         "`name: '\\.js$'` matches names by regular expression; `types: text/css` matches the media type",
     ),
     (
+        "log",
+        &["file", "filePath", "path", "output", "outputs", "access", "requests"],
+        "events go to standard error, and the service manager, or whatever starts the gateway, keeps them; requests are not \
+            among them",
+    ),
+    (
         "rate",
         &["requests", "per", "limit", "window", "period", "unit", "average", "count"],
         "write a rate as `rates: 5/s` or `rates: { rate: 5/s, burst: 10 }`",

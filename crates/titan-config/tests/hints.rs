@@ -124,6 +124,8 @@ fn what_was_probably_meant_is_said() {
         (section("access_log: { stdout: {}, format: jsn }"), "did you mean `json`?"),
         (section("access_log: { stdout: {}, format: '$remote_addr' }"), "`{client}` instead of"),
         (route("respond: 204, access_log: off"), "at the top level of the file"),
+        (section("log: { output: stdout }"), "events go to standard error"),
+        (section("log: warning"), "did you mean `warn`?"),
         (
             section("upstreams: { a: { endpoints: a:1, sticky: true } }"),
             "`balance: { sticky_cookie: {} }`",

@@ -11,7 +11,7 @@ const MOST: usize = 20;
 
 /// Tells of the warnings about a configuration.
 pub(crate) fn tell_warnings(log: &Log, config: &Config) {
-    let lines = check::warned(config).iter().map(line).collect();
+    let lines = check::warned(config).iter().map(|it| config.mask(line(it))).collect();
     tell(log, (LogLevel::Warn, "config_warning"), lines);
 }
 

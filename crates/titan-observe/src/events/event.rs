@@ -108,6 +108,12 @@ impl Event {
         Event { repeat, ..self }
     }
 
+    /// Whether it is about what operators do, or what becomes of the process: that is not to drown in what clients and endpoints cause.
+    pub(super) fn has_own_share(&self) -> bool {
+        use LogArea::{Admin, Config, Log, Start, Upgrade};
+        matches!(self.area, Admin | Config | Log | Start | Upgrade)
+    }
+
     /// When it happened.
     pub fn time(&self) -> SystemTime {
         self.time

@@ -52,8 +52,8 @@ pub struct Dropped {
 
 /// The most that wait.
 const MOST: usize = 4096;
-/// Of these the ones that are only for calls of the admin interface.
-const FOR_CALLS: usize = 1024;
+/// Of these the ones that are only for what operators do, and for what becomes of the process.
+const RESERVED: usize = 1024;
 
 /// By what the log of a process is known.
 #[derive(PartialEq, Eq, Hash)]
@@ -76,10 +76,7 @@ impl Log {
         if !levels.takes(event.area, event.level) {
             return;
         }
-        let most = match event.area {
-            LogArea::Admin => MOST,
-            _ => MOST - FOR_CALLS,
-        };
+        let most = if event.has_own_share() { MOST } else { MOST - RESERVED };
         let mut queue = self.0.lock();
         if queue.events.len() >= most {
             no_room.fetch_add(1, Ordering::Relaxed);
@@ -149,8 +146,8 @@ mod tests {
         let log = Log::default();
         (0..MOST).for_each(|_| log.tell(event(LogArea::Health, LogLevel::Warn)));
         log.tell(event(LogArea::Admin, LogLevel::Info));
-        assert_eq!(log.dropped(), Dropped { queue: FOR_CALLS as u64, rate: 0 });
-        assert_eq!(log.take().len(), MOST - FOR_CALLS + 1);
+        assert_eq!(log.dropped(), Dropped { queue: RESERVED as u64, rate: 0 });
+        assert_eq!(log.take().len(), MOST - RESERVED + 1);
         assert_eq!(log.take(), []);
     }
 

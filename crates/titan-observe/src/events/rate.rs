@@ -1,12 +1,11 @@
 //! How many lines there may be in a second.
 
 use std::time::{Duration, Instant};
-use titan_config::LogArea;
 
-/// What may still be written. Calls of the admin interface have a share of their own: whatever else happens, they are not left out, nor do
-/// they leave out anything.
+/// What may still be written. What operators do has a share of its own: whatever else happens, it is not left out, nor does it leave out
+/// anything.
 pub(super) struct Rate {
-    calls: Share,
+    operators: Share,
     others: Share,
 }
 
@@ -24,14 +23,14 @@ const AT_ONCE: u32 = 500;
 impl Rate {
     pub(super) fn new(now: Instant) -> Rate {
         let full = || Share { left: AT_ONCE, since: now };
-        Rate { calls: full(), others: full() }
+        Rate { operators: full(), others: full() }
     }
 
-    /// Whether another line about that area may be written.
-    pub(super) fn takes(&mut self, area: LogArea, now: Instant) -> bool {
-        match area {
-            LogArea::Admin => self.calls.takes(now),
-            _ => self.others.takes(now),
+    /// Whether another line may be written, of one share or the other.
+    pub(super) fn takes(&mut self, is_of_operators: bool, now: Instant) -> bool {
+        match is_of_operators {
+            true => self.operators.takes(now),
+            false => self.others.takes(now),
         }
     }
 }
@@ -55,16 +54,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_is_cut_and_leaves_calls_alone() {
+    fn a_flood_is_cut_and_leaves_the_other_share_alone() {
         let start = Instant::now();
         let mut rate = Rate::new(start);
-        let mut taken = |area, seconds| {
+        let mut taken = |is_of_operators, seconds| {
             let now = start + Duration::from_secs(seconds);
-            (0..1000).filter(|_| rate.takes(area, now)).count()
+            (0..1000).filter(|_| rate.takes(is_of_operators, now)).count()
         };
-        assert_eq!(taken(LogArea::Health, 0), 500);
-        assert_eq!(taken(LogArea::Admin, 0), 500);
-        assert_eq!(taken(LogArea::Tls, 1), 50);
-        assert_eq!(taken(LogArea::Tls, 3600), 500);
+        assert_eq!(taken(false, 0), 500);
+        assert_eq!(taken(true, 0), 500);
+        assert_eq!(taken(false, 1), 50);
+        assert_eq!(taken(false, 3600), 500);
     }
 }

@@ -9,8 +9,6 @@ use super::repeats::Repeats;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -71,6 +69,8 @@ struct Pen<W> {
     told_at: Option<Instant>,
 }
 
+/// How often there is a look at what is due while events come.
+const LOOK: Duration = Duration::from_millis(100);
 /// How often it is said that events were left out.
 const QUIET: Duration = Duration::from_secs(60);
 
@@ -84,13 +84,19 @@ enum Next {
 
 impl<W: Write> Pen<W> {
     fn run(&mut self) {
+        let mut looked = Instant::now();
         loop {
             match self.next() {
                 Next::Write(event, form) => {
-                    if let Some(event) = self.repeats.sift(event, Instant::now()) {
+                    let now = Instant::now();
+                    if let Some(event) = self.repeats.sift(event, now) {
                         self.write(&event, form);
                     }
-                    self.look(form);
+                    // Not behind each of a flood: what is due is looked for among thousands.
+                    if now.duration_since(looked) >= LOOK {
+                        self.look(form);
+                        looked = now;
+                    }
                 }
                 Next::Look(form) => self.look(form),
                 Next::End(form) => return self.end(form),
@@ -100,28 +106,41 @@ impl<W: Write> Pen<W> {
 
     /// Waits until there is something to do.
     fn next(&self) -> Next {
-        let shared = &*self.log.0;
-        let due = self.due();
-        let mut queue = shared.lock();
         loop {
-            let form = self.form(&queue);
-            if let Some(event) = queue.events.pop_front() {
-                return Next::Write(event, form);
-            }
-            if std::mem::take(&mut queue.has_news) {
-                return Next::Look(form);
-            }
-            if queue.ends {
-                return Next::End(form);
-            }
-            match due.map(|due| due.saturating_duration_since(Instant::now())) {
-                None => queue = wait(shared, queue),
+            let form = match self.take() {
+                Ok(next) => return next,
+                Err(form) => form,
+            };
+            match self.due().map(|due| due.saturating_duration_since(Instant::now())) {
                 Some(Duration::ZERO) => return Next::Look(form),
-                Some(time) => {
-                    let waited = shared.arrived.wait_timeout(queue, time);
-                    queue = waited.unwrap_or_else(PoisonError::into_inner).0;
-                }
+                time => self.wait(time),
             }
+        }
+    }
+
+    /// What there is to do now; otherwise how lines look.
+    fn take(&self) -> Result<Next, Form> {
+        let mut queue = self.log.0.lock();
+        let format = if queue.is_json { EventFormat::Json } else { EventFormat::Text };
+        let form = Form { format, for_journal: self.for_journal };
+        if let Some(event) = queue.events.pop_front() {
+            return Ok(Next::Write(event, form));
+        }
+        match (std::mem::take(&mut queue.has_news), queue.ends) {
+            (true, _) => Ok(Next::Look(form)),
+            (false, true) => Ok(Next::End(form)),
+            (false, false) => Err(form),
+        }
+    }
+
+    /// Waits until something comes, or that time has passed.
+    fn wait(&self, time: Option<Duration>) {
+        let Shared { arrived, .. } = &*self.log.0;
+        let queue = self.log.0.lock();
+        let is_idle = |queue: &mut Queue| queue.events.is_empty() && !queue.has_news && !queue.ends;
+        match time {
+            Some(time) => drop(arrived.wait_timeout_while(queue, time, is_idle)),
+            None => drop(arrived.wait_while(queue, is_idle)),
         }
     }
 
@@ -130,11 +149,6 @@ impl<W: Write> Pen<W> {
         let levels = self.log.0.levels.until();
         let told = self.told_at.filter(|_| self.log.dropped() != self.told).map(|at| at + QUIET);
         [levels, self.repeats.next(), told].into_iter().flatten().min()
-    }
-
-    fn form(&self, queue: &Queue) -> Form {
-        let format = if queue.is_json { EventFormat::Json } else { EventFormat::Text };
-        Form { format, for_journal: self.for_journal }
     }
 
     /// Does what is due.
@@ -178,7 +192,7 @@ impl<W: Write> Pen<W> {
     }
 
     fn write(&mut self, event: &Event, form: Form) {
-        match self.rate.takes(event.area, Instant::now()) {
+        match self.rate.takes(event.has_own_share(), Instant::now()) {
             true => self.put(event, form),
             false => drop(self.log.0.too_many.fetch_add(1, Ordering::Relaxed)),
         }
@@ -193,10 +207,6 @@ impl<W: Write> Pen<W> {
 /// An event about the log itself.
 fn own(level: LogLevel, kind: &'static str, what: impl std::fmt::Display) -> Event {
     Event::new((LogArea::Log, level), kind, what)
-}
-
-fn wait<'q>(shared: &Shared, queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {
-    shared.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

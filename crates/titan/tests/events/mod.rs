@@ -134,6 +134,17 @@ fn each_probe_is_told_of_where_that_is_asked_for() {
     titan.waits_for("warn health upstream=u endpoint=127.0.0.1:1 is unhealthy: ");
 }
 
+#[test]
+fn the_journal_gets_the_level_and_no_time() {
+    let mut command = Command::new("sh");
+    let stream = "JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2) && export JOURNAL_STREAM";
+    command.args(["-c", &format!("{stream} && exec \"$@\""), "sh"]).arg(program());
+    let mut titan = Titan::start_by(command, "journal", &logging(""));
+    assert!(titan.next_complaint().starts_with("<6>info start titan "));
+    calls(&titan);
+    titan.waits_for("<4>warn admin caller=");
+}
+
 /// Standard error is a pipe that nobody reads: it is full after a few hundred lines.
 #[test]
 fn whoever_does_not_read_holds_up_nothing() {
