@@ -53,6 +53,8 @@ mod demo;
 
 mod failures;
 
+mod key_sets;
+
 mod greeting;
 
 mod events;

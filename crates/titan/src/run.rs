@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::failures;
 use crate::findings;
 use crate::greeting::Greeting;
+use crate::key_sets::KeySets;
 use crate::reload::{self, InForce, Records, Reloading};
 use crate::supervisor::Supervisor;
 use crate::terminal;
@@ -218,7 +219,8 @@ async fn serve(
     (mut reloading, mut upgrading, mut supervisor): (Option<Reloading>, Upgrading, Supervisor),
     mut servers: Servers,
 ) -> Result<ExitCode, Failure> {
-    let (mut events, log) = (Events::default(), gateway.log().clone());
+    let (mut events, mut key_sets) = (Events::default(), KeySets::default());
+    let log = gateway.log().clone();
     let metrics = gateway.metrics();
     // At its time however much else there is to do in between.
     let mut look = tokio::time::interval(LOOK);
@@ -266,6 +268,7 @@ async fn serve(
         gateway.loader().sweep();
         failures::look(&gateway);
         events.look(&metrics, &log, Instant::now());
+        key_sets.look(gateway.status().key_sets(), &log);
         let of_file = servers.store.as_ref().and_then(|store| store.take_warning());
         failures::lasting(&log, REVOKED_TOKENS, of_file);
     };
