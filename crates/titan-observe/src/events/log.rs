@@ -72,10 +72,14 @@ impl Log {
 
     /// Has an event written, if its area wants to know of that level. Never waits: where there is no room it is counted.
     pub fn tell(&self, event: Event) {
-        let Shared { levels, no_room, arrived, .. } = &*self.0;
-        if !levels.takes(event.area, event.level) {
-            return;
+        if self.takes(event.area, event.level) {
+            self.tell_anyway(event);
         }
+    }
+
+    /// The same whatever level its area has: for what could otherwise be done unseen.
+    pub fn tell_anyway(&self, event: Event) {
+        let Shared { no_room, arrived, .. } = &*self.0;
         let most = if event.has_own_share() { MOST } else { MOST - RESERVED };
         let mut queue = self.0.lock();
         if queue.events.len() >= most {

@@ -418,3 +418,14 @@ fn other_levels_hold_for_their_time() {
     assert!(lines[2].ends_with("done (200): the levels of the configuration"), "{}", lines[2]);
     assert!(lines[3].contains("refused (400): `healt` is not an area"), "{}", lines[3]);
 }
+
+#[test]
+fn whoever_has_calls_left_out_of_the_log_is_in_it() {
+    let desk = Desk::new();
+    let fields = [("Content-Type", "application/json")];
+    let body = r#"{"level": "error"}"#;
+    let ask = Ask { method: Method::PUT, target: "/log", fields: &fields, body, ..Ask::default() };
+    assert_eq!(runtime().block_on(desk.responds(&ask)).head.status.code(), 200);
+    assert!(!desk.gateway.log().takes(LogArea::Admin, LogLevel::Warn));
+    assert_eq!(desk.lines().len(), 1);
+}
