@@ -47,14 +47,7 @@ const ARROWS: &[Arrows] = &[
     },
     Arrows {
         from: "titan-admin",
-        to: &[
-            "titan-config",
-            "titan-h1",
-            "titan-http",
-            "titan-io",
-            "titan-observe",
-            "titan-proxy",
-        ],
+        to: &["titan-config", "titan-h1", "titan-http", "titan-io", "titan-observe", "titan-proxy"],
         never: &[],
     },
     Arrows { from: "titan-testkit", to: &["titan-config", "titan-proxy"], never: &[] },
