@@ -8,7 +8,7 @@ set -eu
 WANTED="cc:build-essential nginx:nginx haproxy:haproxy lighttpd:lighttpd curl:curl wrk:wrk h2load:nghttp2-client strace:strace openssl:openssl gzip:gzip zstd:zstd testssl:testssl.sh slowhttptest:slowhttptest systemd-socket-activate:systemd prometheus:prometheus"
 # module:package, of Debian's own Python: another one, first in PATH, would not have them.
 PYTHON=/usr/bin/python3
-MODULES="websockets:python3-websockets h2:python3-h2 wsproto:python3-wsproto jwt:python3-jwt cryptography:python3-cryptography"
+MODULES="websockets:python3-websockets h2:python3-h2 wsproto:python3-wsproto jwt:python3-jwt cryptography:python3-cryptography prometheus_client:python3-prometheus-client"
 # The judge of HTTP/2, which Debian does not have: `go install` puts it where Go keeps programs.
 H2SPEC=github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/go/bin"

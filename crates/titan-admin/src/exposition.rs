@@ -1,4 +1,6 @@
-//! The metrics as text: the Prometheus exposition format, version 0.0.4.
+//! The metrics as text, for Prometheus and others that scrape it.
+
+mod text;
 
 mod pressure;
 #[cfg(test)]
@@ -9,17 +11,16 @@ mod mirrors;
 
 mod upstreams;
 
+pub(crate) use text::Format;
+
 use crate::reloads::{Attempts, Cause};
-use std::fmt::{Display, Write};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+use text::{Family, Text};
 use titan_proxy::{
     Cells, Condition, Counted, Counter, EndpointStatus, Histogram, KeySetStatus, Metrics,
     PolicyFigure, PolicyMetric, RouteCells, Status,
 };
-
-/// The media type of the format.
-pub(crate) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The label values of [`RouteCells::classes`].
 const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -92,31 +93,34 @@ const OF_RELOADS: [Family; 2] = [
     ),
 ];
 
-/// Metrics of one name.
-#[derive(Clone, Copy)]
-struct Family {
-    name: &'static str,
-    kind: &'static str,
-    help: &'static str,
+/// From the complete head of a request to the end of its response.
+const DURATION: Family = Family::histogram(
+    "titan_request_duration_seconds",
+    "From the complete request head to the end of the response.",
+);
+
+/// What there is to tell.
+pub(crate) struct Sources<'s> {
+    pub(crate) metrics: &'s Metrics,
+    pub(crate) status: &'s Status,
+    pub(crate) attempts: &'s Attempts,
+    /// How many revocations there are and may be, where there is a file for them.
+    pub(crate) revoked: Option<(usize, usize)>,
+    /// Calls of the admin interface by name and outcome.
+    pub(crate) calls: &'s [(&'s str, &'s str, u64)],
+    /// Those of them with a wrong token.
+    pub(crate) wrong_tokens: u64,
+    pub(crate) started: SystemTime,
 }
 
-/// The text as far as it has come.
-struct Text(String);
-
-/// Every metric there is; `revoked` is how many revocations there are and may be, where there is a file for them, `calls`
-/// those of the admin interface by name and outcome, with the wrong tokens among them.
-pub(crate) fn write(
-    (metrics, status): (&Metrics, &Status),
-    attempts: &Attempts,
-    revoked: Option<(usize, usize)>,
-    calls: (&[(&str, &str, u64)], u64),
-    started: SystemTime,
-) -> String {
-    let mut text = Text(String::new());
+/// Every metric there is.
+pub(crate) fn write(sources: &Sources<'_>, format: Format) -> String {
+    let Sources { metrics, status, attempts, revoked, calls, wrong_tokens, started } = *sources;
+    let mut text = Text::new(format);
     text.process(started);
     text.reloads(attempts, status);
     text.trials(attempts);
-    text.calls(calls);
+    text.calls(calls, wrong_tokens);
     text.workers(metrics);
     text.routes(&status.routes());
     text.failures(metrics);
@@ -128,26 +132,25 @@ pub(crate) fn write(
     text.policies(&metrics.policies());
     text.endpoints(&status.endpoints());
     text.breakers(&status.upstreams_now());
-    text.0
+    text.finish()
 }
 
 impl Text {
     fn process(&mut self, started: SystemTime) {
-        let build = Family::gauge("titan_build_info", "Version of the running program; always 1.");
+        let build = Family::info("titan_build_info", "Version of the running program; always 1.");
         self.begin(build);
         self.sample(build.name, &[("version", env!("CARGO_PKG_VERSION"))], 1);
         let start = Family::gauge(
             "titan_process_start_time_seconds",
             "Unix time at which the process started.",
         );
-        self.begin(start);
         let since_epoch = started.duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.sample(start.name, &[], since_epoch.as_secs_f64());
+        self.single(start, since_epoch.as_secs_f64());
     }
 
     fn reloads(&mut self, attempts: &Attempts, status: &Status) {
         let Attempts { digest, applied, refused, last, refused_last, .. } = attempts;
-        let info = Family::gauge(
+        let info = Family::info(
             "titan_config_info",
             "SHA-256 of the configuration in force, without its secrets; always 1.",
         );
@@ -164,15 +167,13 @@ impl Text {
         let last = last.and_then(|last| last.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
         let figures = [last.as_secs_f64(), f64::from(u8::from(refused_last.is_none()))];
         for (family, figure) in OF_RELOADS.into_iter().zip(figures) {
-            self.begin(family);
-            self.sample(family.name, &[], figure);
+            self.single(family, figure);
         }
         let in_use = Family::gauge(
             "titan_config_in_use",
             "Configurations in use: the one in force, and earlier ones that requests still run under.",
         );
-        self.begin(in_use);
-        self.sample(in_use.name, &[], status.configurations_in_use());
+        self.single(in_use, status.configurations_in_use());
     }
 
     fn trials(&mut self, attempts: &Attempts) {
@@ -181,8 +182,7 @@ impl Text {
             "titan_config_on_trial",
             "Whether the configuration in force is taken back unless it is confirmed or its guard is content.",
         );
-        self.begin(on_trial);
-        self.sample(on_trial.name, &[], u8::from(*is_on_trial));
+        self.single(on_trial, u8::from(*is_on_trial));
         let family = Family::counter(
             "titan_config_taken_back_total",
             "Configurations on trial that were taken back.",
@@ -195,11 +195,10 @@ impl Text {
             "titan_history_unsaved",
             "Configurations that the state directory should have and does not.",
         );
-        self.begin(family);
-        self.sample(family.name, &[], unsaved);
+        self.single(family, unsaved);
     }
 
-    fn calls(&mut self, (calls, wrong_tokens): (&[(&str, &str, u64)], u64)) {
+    fn calls(&mut self, calls: &[(&str, &str, u64)], wrong_tokens: u64) {
         let family = Family::counter(
             "titan_admin_calls_total",
             "Calls of the admin interface that change something.",
@@ -212,8 +211,7 @@ impl Text {
             "titan_admin_tokens_refused_total",
             "Calls of the admin interface with a wrong token.",
         );
-        self.begin(family);
-        self.sample(family.name, &[], wrong_tokens);
+        self.single(family, wrong_tokens);
     }
 
     fn workers(&mut self, metrics: &Metrics) {
@@ -259,38 +257,20 @@ impl Text {
                 self.sample(requests.name, &[("route", route), ("class", class)], count);
             }
         }
-        self.begin(Family {
-            name: "titan_request_duration_seconds",
-            kind: "histogram",
-            help: "From the complete request head to the end of the response.",
-        });
+        self.begin(DURATION);
+        let bounds = bounds();
         for (route, sums) in &sums {
-            self.histogram(route, sums);
+            let counts = (&bounds[..], &sums.buckets[..]);
+            self.histogram(DURATION, &[("route", route)], counts, seconds(sums.micros));
         }
-    }
-
-    fn histogram(&mut self, route: &str, sums: &RouteSums) {
-        let bounds = Histogram::BOUNDS.iter().map(|&bound| seconds(bound).to_string());
-        let mut count = 0;
-        for (bound, bucket) in bounds.chain(["+Inf".to_owned()]).zip(&sums.buckets) {
-            count += bucket;
-            let labels = [("route", route), ("le", bound.as_str())];
-            self.sample("titan_request_duration_seconds_bucket", &labels, count);
-        }
-        let route = [("route", route)];
-        self.sample("titan_request_duration_seconds_sum", &route, seconds(sums.micros));
-        self.sample("titan_request_duration_seconds_count", &route, count);
     }
 
     fn failures(&mut self, metrics: &Metrics) {
         let family =
             Family::counter("titan_exchange_failures_total", "Failed exchanges, by problem code.");
         self.begin(family);
-        let Some(first) = metrics.workers().first() else { return };
-        for (index, (code, _)) in first.failures_by_code().enumerate() {
-            let count =
-                |cells: &Cells| cells.failures_by_code().nth(index).map_or(0, |(_, count)| count);
-            self.sample(family.name, &[("code", code)], metrics.sum(count));
+        for (code, count) in metrics.failures_by_code() {
+            self.sample(family.name, &[("code", code)], count);
         }
     }
 
@@ -318,8 +298,7 @@ impl Text {
             the store of revoked tokens.",
         );
         for (family, number) in [(entries, count), (most, capacity)] {
-            self.begin(family);
-            self.sample(family.name, &[], number);
+            self.single(family, number);
         }
     }
 
@@ -344,47 +323,6 @@ impl Text {
                 self.sample(family.name, &labels, of_endpoint(status)[figure]);
             }
         }
-    }
-
-    fn begin(&mut self, family: Family) {
-        let Family { name, kind, help } = family;
-        self.push(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
-    }
-
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
-        self.0.push_str(name);
-        for (place, (label, text)) in labels.iter().enumerate() {
-            self.push(format_args!("{}{label}=\"", if place == 0 { '{' } else { ',' }));
-            self.escaped(text);
-            self.0.push('"');
-        }
-        let close = if labels.is_empty() { "" } else { "}" };
-        self.push(format_args!("{close} {value}\n"));
-    }
-
-    fn escaped(&mut self, text: &str) {
-        for c in text.chars() {
-            match c {
-                '\\' => self.0.push_str("\\\\"),
-                '"' => self.0.push_str("\\\""),
-                '\n' => self.0.push_str("\\n"),
-                other => self.0.push(other),
-            }
-        }
-    }
-
-    fn push(&mut self, text: std::fmt::Arguments<'_>) {
-        self.0.write_fmt(text).expect("a String takes everything");
-    }
-}
-
-impl Family {
-    const fn counter(name: &'static str, help: &'static str) -> Family {
-        Family { name, kind: "counter", help }
-    }
-
-    const fn gauge(name: &'static str, help: &'static str) -> Family {
-        Family { name, kind: "gauge", help }
     }
 }
 
@@ -470,6 +408,11 @@ fn of_endpoint(status: &EndpointStatus) -> [u64; 8] {
     let [active, open, idle, waiting] = [active, open, idle, waiting].map(|it| u64::from(*it));
     let is_healthy = u64::from(*condition == Condition::Healthy);
     [active, open, idle, waiting, is_healthy, story.ejections, story.probes, story.probes_failed]
+}
+
+/// The bounds of the buckets of durations in seconds, in the same words in both formats.
+fn bounds() -> Vec<String> {
+    Histogram::BOUNDS.iter().map(|&bound| format!("{:?}", seconds(bound))).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a microsecond in 285 years does not matter")]

@@ -71,7 +71,7 @@ pub struct Cells {
     pub pressure_pauses: Counter,
     /// Ticks of the worker's clock: while they grow, it answers.
     pub ticks: Counter,
-    /// Failed exchanges by kind; [`Cells::failures_by_code`] names the kinds.
+    /// Failed exchanges by kind; [`Metrics::failures_by_code`] names the kinds.
     pub failures: Vec<Counter>,
 }
 
@@ -119,6 +119,12 @@ impl Metrics {
         figures.filter(|it| it.figure == figure).map(|it| it.count).sum()
     }
 
+    /// Failed exchanges of all workers by the code of their kind.
+    pub fn failures_by_code(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let sum = |place: usize| self.sum(|cells| cells.failures[place].get());
+        CODES.iter().copied().enumerate().map(move |(place, code)| (code, sum(place)))
+    }
+
     /// One figure over all workers.
     pub fn sum(&self, figure: impl Fn(&Cells) -> u64) -> u64 {
         self.workers.iter().map(figure).sum()
@@ -149,11 +155,6 @@ impl Cells {
             ticks: Counter::default(),
             failures: std::iter::repeat_with(Counter::default).take(CODES.len()).collect(),
         }
-    }
-
-    /// Failed exchanges by the code of their kind.
-    pub fn failures_by_code(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        CODES.iter().copied().zip(self.failures.iter().map(Counter::get))
     }
 
     pub(crate) fn count_failure(&self, error: Error) {

@@ -40,9 +40,20 @@ fn text_of(gateway: &Gateway) -> String {
 }
 
 fn text_after(gateway: &Gateway, reloads: &Reloads) -> String {
-    let (metrics, status) = (gateway.metrics(), gateway.status());
-    let calls = [("reload", "done", 3)];
-    write((&metrics, &status), &reloads.attempts(), Some((2, 7)), (&calls, 5), UNIX_EPOCH)
+    page(gateway, reloads, Format::Prometheus)
+}
+
+fn page(gateway: &Gateway, reloads: &Reloads, format: Format) -> String {
+    let sources = Sources {
+        metrics: &gateway.metrics(),
+        status: &gateway.status(),
+        attempts: &reloads.attempts(),
+        revoked: Some((2, 7)),
+        calls: &[("reload", "done", 3)],
+        wrong_tokens: 5,
+        started: UNIX_EPOCH,
+    };
+    write(&sources, format)
 }
 
 #[test]
@@ -102,7 +113,8 @@ routes:
 #[test]
 fn the_exposition_is_in_the_format_and_says_what_happened() {
     let gateway = served();
-    let families = parse(&text_of(&gateway));
+    let page = text_of(&gateway);
+    let families = parse(&page);
     let sum = |family: &str, labels: &str| {
         let of_labels = |(sample, _): &(&String, &f64)| sample.contains(labels);
         families[family].samples.iter().filter(of_labels).map(|(_, value)| value).sum::<f64>()
@@ -283,17 +295,28 @@ fn every_family_is_there() {
 }
 
 #[test]
-fn label_values_are_escaped() {
-    let mut text = Text(String::new());
-    text.sample("a", &[("b", "c\\d\"e\nf")], 1);
-    assert_eq!(text.0, "a{b=\"c\\\\d\\\"e\\nf\"} 1\n");
+fn both_formats_say_the_same() {
+    let (gateway, reloads) = (served(), Reloads::new([0xa0; 32]));
+    let pages = [Format::Prometheus, Format::OpenMetrics];
+    let [one, other] = pages.map(|format| page(&gateway, &reloads, format));
+    let one: BTreeMap<_, _> =
+        parse(&one).into_iter().map(|(name, it)| (name, it.samples)).collect();
+    let other = parse_open(&other).into_iter().map(|(name, it)| (name, it.samples)).collect();
+    // Time goes on between the two.
+    let figures = |mut it: BTreeMap<String, BTreeMap<String, f64>>| {
+        for passing in ["titan_worker_busy_seconds_total", "titan_worker_lag_seconds"] {
+            it.get_mut(passing).unwrap().values_mut().for_each(|value| *value = 0.0);
+        }
+        it
+    };
+    assert_eq!(figures(one), figures(other));
 }
 
 #[test]
-fn durations_are_written_exactly() {
-    let texts: Vec<_> = Histogram::BOUNDS.iter().map(|&it| seconds(it).to_string()).collect();
+fn bounds_are_written_exactly() {
+    let texts = bounds();
     assert_eq!(texts[..4], ["0.00025", "0.0005", "0.001", "0.0025"]);
-    assert_eq!(texts.last().unwrap(), "10");
+    assert_eq!(texts.last().unwrap(), "10.0");
 }
 
 /// A family as it was read.
@@ -314,16 +337,17 @@ fn parse(text: &str) -> BTreeMap<String, Given> {
         if let Some(rest) = line.strip_prefix("# HELP ") {
             let (name, help) = rest.split_once(' ').unwrap();
             assert!(is_name(name) && !help.is_empty() && helped.insert(name.to_owned()), "{line}");
+            assert_eq!(name, current, "{line}");
         } else if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, kind) = rest.split_once(' ').unwrap();
             assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
-            assert!(helped.contains(name), "no help before {line}");
             assert!(name.starts_with("titan_"), "{line}");
             assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
             let family = Given { kind: kind.to_owned(), samples: BTreeMap::new() };
             assert!(families.insert(name.to_owned(), family).is_none(), "twice: {line}");
             current = name.to_owned();
         } else {
+            assert!(helped.contains(&current), "no help before {line}");
             let family = families.get_mut(&current).unwrap();
             let (series, value) = line.rsplit_once(' ').unwrap();
             check_series(series, &current, &family.kind);
@@ -336,6 +360,35 @@ fn parse(text: &str) -> BTreeMap<String, Given> {
         check_histogram(name, family, text);
     }
     families
+}
+
+/// Reads a page of OpenMetrics: checks what differs there, and reads the rest as the other format.
+fn parse_open(page: &str) -> BTreeMap<String, Given> {
+    let body = page.strip_suffix("# EOF\n").unwrap();
+    assert!(!body.contains("# EOF"));
+    let mut text = String::new();
+    let mut end = "";
+    for line in body.lines() {
+        let mut words = line.split(' ');
+        let (start, name) = (words.next().unwrap(), words.nth(1).unwrap_or_default());
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            end = match rest.rsplit_once(' ').unwrap().1 {
+                "counter" => "_total",
+                "info" => "_info",
+                _ => "",
+            };
+        } else if let Some(rest) = line.strip_prefix("# UNIT ") {
+            let (name, unit) = rest.split_once(' ').unwrap();
+            assert!(name.ends_with(&format!("_{unit}")), "{line}");
+            continue;
+        }
+        let line = match start {
+            "#" => line.replacen(name, &format!("{name}{end}"), 1).replace(" info", " gauge"),
+            _ => line.to_owned(),
+        };
+        text.extend([line.as_str(), "\n"]);
+    }
+    parse(&text)
 }
 
 fn check_series(series: &str, family: &str, kind: &str) {

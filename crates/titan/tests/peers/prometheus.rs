@@ -3,13 +3,14 @@
 use crate::client::Client;
 use crate::gateway::Gateway;
 use crate::place::{Folder, own_address};
-use crate::program::{Program, peer};
+use crate::program::{Program, peer, python};
 use crate::upstream;
-use crate::wait::eventually;
+use crate::wait::{eventually, until};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
+use std::process::Command;
 
 /// A Prometheus that scrapes one gateway ten times a second.
 struct Prometheus {
@@ -26,12 +27,12 @@ struct Series {
 }
 
 impl Prometheus {
-    fn of(gateway: &Gateway) -> Prometheus {
+    /// One that scrapes there.
+    fn of(target: SocketAddr) -> Prometheus {
         let (address, folder) = (own_address(), Folder::new());
         let config = format!(
             "global: {{ scrape_interval: 100ms, scrape_timeout: 100ms, evaluation_interval: 100ms }}\n\
-             scrape_configs: [{{ job_name: titan, static_configs: [{{ targets: ['{}'] }}] }}]\n",
-            gateway.admin()
+             scrape_configs: [{{ job_name: titan, static_configs: [{{ targets: ['{target}'] }}] }}]\n"
         );
         let file = folder.write("prometheus.yml", config);
         let mut command = peer("prometheus");
@@ -39,6 +40,7 @@ impl Prometheus {
         command.arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()));
         command.arg(format!("--web.listen-address={address}"));
         let program = Program::start(&mut command, &folder).listens_on(address);
+        until("Prometheus is ready", || get(address, "/-/ready", "").contains("is Ready"));
         Prometheus { _program: program, address, _folder: folder }
     }
 
@@ -73,20 +75,23 @@ struct Site {
 impl Site {
     fn start() -> Site {
         let service = || upstream::serve(TcpListener::bind("127.0.0.1:0").unwrap(), |_| "x".into());
-        let (shop, next) = (service(), service());
+        let (shop, next, admin) = (service(), service(), own_address());
         let gateway = Gateway::start(&format!(
             "workers: 2
 listeners: [127.0.0.1:0]
-admin: {{ address: 127.0.0.1:0 }}
+admin: {{ address: '{admin}' }}
 routes:
   - {{ name: shop, path: /shop, upstream: shop, apply: [few], mirror: {{ upstream: next, compare: {{}} }} }}
   - {{ name: broken, path: /broken, upstream: nobody, retries: 1 }}
   - {{ name: fixed, path: /fixed, respond: 200, apply: [few] }}
+  - {{ name: text, path: /metrics, upstream: admin, send_host: endpoint, apply: [as_text] }}
 upstreams:
   shop: {{ endpoints: '{shop}', circuit_breaker: {{}}, concurrency: adaptive }}
   next: {{ endpoints: '{next}', circuit_breaker: {{ per: endpoint }} }}
   nobody: unix:/nowhere/at-all
+  admin: '{admin}'
 policies:
+  as_text: {{ transform: {{ request: {{ headers: {{ set: {{ Accept: text/plain }} }} }} }} }}
   few: {{ rate_limit: {{ rates: 1000/h }} }}
 "
         ));
@@ -103,8 +108,8 @@ policies:
         client.response().unwrap().status
     }
 
-    fn metrics(&self) -> String {
-        get(self.gateway.admin(), "/metrics", "")
+    fn metrics(&self, accept: &str) -> String {
+        get(self.gateway.admin(), "/metrics", &format!("Accept: {accept}\r\n"))
     }
 }
 
@@ -131,21 +136,38 @@ fn is_near(one: f64, other: f64) -> bool {
     (one - other).abs() < 1e-9
 }
 
-#[test]
-fn promtool_has_no_complaint() {
-    let (site, folder) = (Site::start(), Folder::new());
-    let page = folder.write("metrics", site.metrics());
-    let mut promtool = peer("promtool");
-    let output = promtool.args(["check", "metrics"]).stdin(File::open(page).unwrap()).output();
-    let output = output.unwrap();
-    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    assert_eq!((said.as_str(), output.status.code()), ("", Some(0)));
+/// Whether `command` accepts the page, and what it says.
+fn judged(command: &mut Command, page: &str) -> (String, bool) {
+    let folder = Folder::new();
+    let page = File::open(folder.write("metrics", page)).unwrap();
+    let output = command.stdin(page).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (String::from_utf8_lossy(&said).into_owned(), output.status.success())
 }
 
+const ACCEPTED: (String, bool) = (String::new(), true);
+
+#[test]
+fn promtool_has_no_complaint() {
+    let page = Site::start().metrics("*/*");
+    assert_eq!(judged(peer("promtool").args(["check", "metrics"]), &page), ACCEPTED);
+}
+
+/// The reference of OpenMetrics refuses whatever its specification forbids.
+#[test]
+fn the_parser_of_openmetrics_has_no_complaint() {
+    let page = Site::start().metrics("application/openmetrics-text; version=1.0.0");
+    let mut parser = python("prometheus", "parse.py", &["prometheus_client"]);
+    assert_eq!(judged(&mut parser, &page), ACCEPTED);
+    let (said, _) = judged(&mut parser, page.strip_suffix("# EOF\n").unwrap());
+    assert!(said.contains("Missing # EOF"), "{said}");
+}
+
+/// It asks for OpenMetrics.
 #[test]
 fn it_returns_the_figures() {
     let site = Site::start();
-    let prometheus = Prometheus::of(&site.gateway);
+    let prometheus = Prometheus::of(site.gateway.admin());
     prometheus.shows("up", 1.0);
     prometheus.shows("titan_requests_total{route='shop', class='2xx'}", 2.0);
     prometheus.shows("titan_requests_total{route='broken', class='5xx'}", 1.0);
@@ -160,4 +182,16 @@ fn it_returns_the_figures() {
     let kinds = prometheus.query("count by (__name__) ({__name__=~'titan_.+'})");
     assert!(kinds.len() > 50, "{kinds:?}");
     assert!(kinds.iter().all(|it| it.labels["__name__"].is_string() && it.value >= 1.0));
+}
+
+/// A route of the gateway asks for the other format in its place.
+#[test]
+fn it_reads_the_text_format_too() {
+    let site = Site::start();
+    let page = get(site.gateway.address(), "/metrics", "Accept: application/openmetrics-text\r\n");
+    assert!(!page.contains("# EOF"));
+    let prometheus = Prometheus::of(site.gateway.address());
+    prometheus.shows("up", 1.0);
+    prometheus.shows("titan_requests_total{route='shop', class='2xx'}", 2.0);
+    prometheus.shows("titan_request_duration_seconds_bucket{route='shop', le='10.0'}", 2.0);
 }

@@ -1,0 +1,304 @@
+//! The page as it grows, in either of the formats that scrapers read. They differ in little, and only here.
+//!
+//! | | Prometheus text format 0.0.4 | OpenMetrics 1.0 |
+//! |---|---|---|
+//! | the family of a counter | is named as its samples are | has no `_total` |
+//! | what is always 1, and only there for its labels | a gauge | an `info`, whose family has no `_info` |
+//! | unit | - | `# UNIT`, which ends the name as well |
+//! | quotes in a help text | as they are | escaped |
+//! | end | - | `# EOF` |
+
+use std::fmt::{Arguments, Display, Write};
+use titan_http::Fields;
+use titan_http::media_range::Welcome;
+
+/// A format of the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// The Prometheus text format 0.0.4.
+    Prometheus,
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+}
+
+/// Metrics of one name.
+#[derive(Clone, Copy)]
+pub(super) struct Family {
+    /// That of its samples, to which a histogram adds.
+    pub(super) name: &'static str,
+    kind: Kind,
+    help: &'static str,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+}
+
+/// The page as far as it has come.
+pub(super) struct Text {
+    page: String,
+    format: Format,
+}
+
+/// The units of metrics, by the ends of their names.
+const UNITS: [&str; 3] = ["seconds", "bytes", "ratio"];
+
+impl Format {
+    /// The one that a client with these fields prefers: that of Prometheus, unless it asks for the other one.
+    pub(crate) fn of(fields: &Fields) -> Format {
+        let welcome = |it: Format| {
+            let (media_type, version) = it.names();
+            Welcome::of(fields, media_type, Some(("version", version)))
+        };
+        match welcome(Format::OpenMetrics) > welcome(Format::Prometheus) {
+            true => Format::OpenMetrics,
+            false => Format::Prometheus,
+        }
+    }
+
+    /// What its page is, for `Content-Type`.
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Format::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+
+    /// Its media type, and its version.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Format::Prometheus => ("text/plain", "0.0.4"),
+            Format::OpenMetrics => ("application/openmetrics-text", "1.0.0"),
+        }
+    }
+}
+
+impl Family {
+    /// What only grows; its name ends in `_total`.
+    pub(super) const fn counter(name: &'static str, help: &'static str) -> Family {
+        Family { name, kind: Kind::Counter, help }
+    }
+
+    /// What grows and shrinks.
+    pub(super) const fn gauge(name: &'static str, help: &'static str) -> Family {
+        Family { name, kind: Kind::Gauge, help }
+    }
+
+    /// What is sorted into buckets.
+    pub(super) const fn histogram(name: &'static str, help: &'static str) -> Family {
+        Family { name, kind: Kind::Histogram, help }
+    }
+
+    /// What is always 1, and tells something by its labels; its name ends in `_info`.
+    pub(super) const fn info(name: &'static str, help: &'static str) -> Family {
+        Family { name, kind: Kind::Info, help }
+    }
+
+    /// What OpenMetrics calls the family.
+    fn bare_name(self) -> &'static str {
+        let end = match self.kind {
+            Kind::Counter => "_total",
+            Kind::Info => "_info",
+            Kind::Gauge | Kind::Histogram => "",
+        };
+        self.name.strip_suffix(end).unwrap_or(self.name)
+    }
+
+    fn unit(self) -> Option<&'static str> {
+        let (_, last) = self.bare_name().rsplit_once('_')?;
+        UNITS.into_iter().find(|unit| *unit == last)
+    }
+}
+
+impl Text {
+    /// An empty page.
+    pub(super) fn new(format: Format) -> Text {
+        Text { page: String::new(), format }
+    }
+
+    /// The page, complete.
+    pub(super) fn finish(mut self) -> String {
+        if self.format == Format::OpenMetrics {
+            self.page.push_str("# EOF\n");
+        }
+        self.page
+    }
+
+    /// Begins a family; its samples follow.
+    pub(super) fn begin(&mut self, family: Family) {
+        let (name, kind) = match (self.format, family.kind) {
+            (Format::Prometheus, Kind::Info) => (family.name, "gauge"),
+            (Format::Prometheus, kind) => (family.name, kind.as_str()),
+            (Format::OpenMetrics, kind) => (family.bare_name(), kind.as_str()),
+        };
+        self.push(format_args!("# TYPE {name} {kind}\n"));
+        if let (Format::OpenMetrics, Some(unit)) = (self.format, family.unit()) {
+            self.push(format_args!("# UNIT {name} {unit}\n"));
+        }
+        self.push(format_args!("# HELP {name} "));
+        self.escape(family.help, self.format == Format::OpenMetrics);
+        self.page.push('\n');
+    }
+
+    /// A family of one sample.
+    pub(super) fn single(&mut self, family: Family, value: impl Display) {
+        self.begin(family);
+        self.sample(family.name, &[], value);
+    }
+
+    /// A sample of the family that was begun last.
+    pub(super) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.page.push_str(name);
+        self.labels(labels);
+        self.push(format_args!(" {value}\n"));
+    }
+
+    /// A histogram of the family that was begun last: how much fell into each bucket, by the texts of their bounds, and behind
+    /// them what exceeded the last bound; and the sum of all.
+    pub(super) fn histogram(
+        &mut self,
+        family: Family,
+        labels: &[(&str, &str)],
+        (bounds, counts): (&[String], &[u64]),
+        sum: impl Display,
+    ) {
+        let Family { name, .. } = family;
+        let start = self.page.len();
+        self.labels(labels);
+        // The same for each bucket, and short beside the page.
+        let written = self.page.split_off(start);
+        let open = written.strip_suffix('}').unwrap_or("{");
+        let comma = if labels.is_empty() { "" } else { "," };
+        let mut count = 0;
+        for (bound, bucket) in bounds.iter().map(String::as_str).chain(["+Inf"]).zip(counts) {
+            count += bucket;
+            for part in [name, "_bucket", open, comma, "le=\"", bound] {
+                self.page.push_str(part);
+            }
+            self.push(format_args!("\"}} {count}\n"));
+        }
+        self.push(format_args!("{name}_sum{written} {sum}\n{name}_count{written} {count}\n"));
+    }
+
+    fn labels(&mut self, labels: &[(&str, &str)]) {
+        for (place, (label, text)) in labels.iter().enumerate() {
+            self.page.push(if place == 0 { '{' } else { ',' });
+            self.page.push_str(label);
+            self.page.push_str("=\"");
+            self.escape(text, true);
+            self.page.push('"');
+        }
+        if !labels.is_empty() {
+            self.page.push('}');
+        }
+    }
+
+    fn escape(&mut self, text: &str, quotes: bool) {
+        let mut rest = text;
+        while let Some(at) = rest.find(|c| matches!(c, '\\' | '\n') || c == '"' && quotes) {
+            let (plain, special) = rest.split_at(at);
+            self.page.push_str(plain);
+            self.page.push_str(match special.as_bytes()[0] {
+                b'\\' => "\\\\",
+                b'\n' => "\\n",
+                _ => "\\\"",
+            });
+            rest = &special[1..];
+        }
+        self.page.push_str(rest);
+    }
+
+    fn push(&mut self, text: Arguments<'_>) {
+        self.page.write_fmt(text).expect("a String takes everything");
+    }
+}
+
+impl Kind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+            Kind::Info => "info",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use titan_http::FieldName;
+
+    #[test]
+    fn special_bytes_are_escaped_where_the_format_says_so() {
+        for (format, quote) in [(Format::Prometheus, "\""), (Format::OpenMetrics, "\\\"")] {
+            let mut text = Text::new(format);
+            text.begin(Family::gauge("a", "b\\c\"d\ne"));
+            text.sample("a", &[("b", "c\\d\"e\nfü")], 1);
+            let help = format!("# TYPE a gauge\n# HELP a b\\\\c{quote}d\\ne\n");
+            assert_eq!(text.page, help + "a{b=\"c\\\\d\\\"e\\nfü\"} 1\n");
+        }
+    }
+
+    #[test]
+    fn a_histogram_counts_on_from_bucket_to_bucket() {
+        let family = Family::histogram("a_bytes", "b");
+        let bounds = ["1.0".to_owned(), "4.0".to_owned()];
+        for (labels, open, all) in [(&[("b", "c")][..], "{b=\"c\",", "{b=\"c\"}"), (&[], "{", "")] {
+            let mut text = Text::new(Format::Prometheus);
+            text.histogram(family, labels, (&bounds, &[1, 0, 2]), 7);
+            let lines = [
+                format!("a_bytes_bucket{open}le=\"1.0\"}} 1\n"),
+                format!("a_bytes_bucket{open}le=\"4.0\"}} 1\n"),
+                format!("a_bytes_bucket{open}le=\"+Inf\"}} 3\n"),
+                format!("a_bytes_sum{all} 7\na_bytes_count{all} 3\n"),
+            ];
+            assert_eq!(text.page, lines.concat());
+        }
+    }
+
+    #[test]
+    fn clients_get_what_they_prefer() {
+        let open = "application/openmetrics-text";
+        for (accept, wanted) in [
+            (String::new(), Format::Prometheus),
+            ("*/*".into(), Format::Prometheus),
+            ("text/html, image/png".into(), Format::Prometheus),
+            (open.into(), Format::OpenMetrics),
+            (format!("{open}; version=1.0.0"), Format::OpenMetrics),
+            (format!("{open}; version=\"1.0.0\"; charset=utf-8, */*"), Format::OpenMetrics),
+            (format!("{open};version=0.0.1, text/plain;q=0.1"), Format::Prometheus),
+            (format!("{open};version=2.0.0"), Format::Prometheus),
+            (format!("{open};q=0.5, text/plain;q=0.6"), Format::Prometheus),
+            (format!("{open};q=0.6, text/plain;q=0.5"), Format::OpenMetrics),
+            (format!("{open};q=0, */*;q=0.1"), Format::Prometheus),
+            ("application/*, text/plain;q=0.9".into(), Format::OpenMetrics),
+            // What Prometheus 2.42 and 3.0 send.
+            (
+                format!(
+                    "{open};version=1.0.0,{open};version=0.0.1;q=0.75,\
+                     text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+                ),
+                Format::OpenMetrics,
+            ),
+            (
+                format!(
+                    "{open};version=1.0.0;escaping=allow-utf-8;q=0.5,{open};version=0.0.1;q=0.4,\
+                     text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
+                ),
+                Format::OpenMetrics,
+            ),
+            ("text/plain;version=0.0.4;q=0.5,*/*;q=0.1".into(), Format::Prometheus),
+        ] {
+            let mut fields = Fields::default();
+            if !accept.is_empty() {
+                fields.append(FieldName::Accept, accept.as_bytes()).unwrap();
+            }
+            assert_eq!(Format::of(&fields), wanted, "{accept}");
+        }
+    }
+}
