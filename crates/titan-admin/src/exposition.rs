@@ -8,22 +8,19 @@ mod tests;
 
 mod breakers;
 mod mirrors;
+mod routes;
 
 mod upstreams;
 
 pub(crate) use text::Format;
 
 use crate::reloads::{Attempts, Cause};
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use text::{Family, Text};
+use text::{Family, Text, seconds};
 use titan_proxy::{
-    Cells, Condition, Counted, Counter, EndpointStatus, Histogram, KeySetStatus, Metrics,
-    PolicyFigure, PolicyMetric, RouteCells, Status,
+    Cells, Condition, Counter, EndpointStatus, KeySetStatus, Metrics, PolicyFigure, PolicyMetric,
+    Status,
 };
-
-/// The label values of [`RouteCells::classes`].
-const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
 const OF_WORKER: [Family; 12] = [
     Family::counter("titan_connections_accepted_total", "Client connections accepted."),
@@ -92,12 +89,6 @@ const OF_RELOADS: [Family; 2] = [
         "Whether the last attempt, or the start, succeeded.",
     ),
 ];
-
-/// From the complete head of a request to the end of its response.
-const DURATION: Family = Family::histogram(
-    "titan_request_duration_seconds",
-    "From the complete request head to the end of the response.",
-);
 
 /// What there is to tell.
 pub(crate) struct Sources<'s> {
@@ -244,27 +235,6 @@ impl Text {
         }
     }
 
-    fn routes(&mut self, routes: &[Arc<Counted<RouteCells>>]) {
-        let sums: Vec<_> =
-            routes.iter().map(|route| (route.name(), RouteSums::new(route))).collect();
-        let requests = Family::counter(
-            "titan_requests_total",
-            "Exchanges by route and status class; `none` means no complete response.",
-        );
-        self.begin(requests);
-        for (route, sums) in &sums {
-            for (class, count) in CLASSES.into_iter().zip(sums.classes) {
-                self.sample(requests.name, &[("route", route), ("class", class)], count);
-            }
-        }
-        self.begin(DURATION);
-        let bounds = bounds();
-        for (route, sums) in &sums {
-            let counts = (&bounds[..], &sums.buckets[..]);
-            self.histogram(DURATION, &[("route", route)], counts, seconds(sums.micros));
-        }
-    }
-
     fn failures(&mut self, metrics: &Metrics) {
         let family =
             Family::counter("titan_exchange_failures_total", "Failed exchanges, by problem code.");
@@ -326,31 +296,6 @@ impl Text {
     }
 }
 
-/// The cells of one route, added up over all workers.
-struct RouteSums {
-    classes: [u64; CLASSES.len()],
-    buckets: [u64; Histogram::BOUNDS.len() + 1],
-    micros: u64,
-}
-
-impl RouteSums {
-    fn new(route: &Counted<RouteCells>) -> RouteSums {
-        let mut sums = RouteSums {
-            classes: [0; CLASSES.len()],
-            buckets: [0; Histogram::BOUNDS.len() + 1],
-            micros: 0,
-        };
-        for RouteCells { classes, latency, .. } in route.workers() {
-            let counts = sums.classes.iter_mut().zip(classes);
-            counts.for_each(|(sum, class)| *sum += class.get());
-            let counts = sums.buckets.iter_mut().zip(latency.buckets());
-            counts.for_each(|(sum, bucket)| *sum += bucket);
-            sums.micros += latency.micros();
-        }
-        sums
-    }
-}
-
 /// In the order of [`OF_WORKER`].
 fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
     // Those that are not used here have functions of their own.
@@ -408,14 +353,4 @@ fn of_endpoint(status: &EndpointStatus) -> [u64; 8] {
     let [active, open, idle, waiting] = [active, open, idle, waiting].map(|it| u64::from(*it));
     let is_healthy = u64::from(*condition == Condition::Healthy);
     [active, open, idle, waiting, is_healthy, story.ejections, story.probes, story.probes_failed]
-}
-
-/// The bounds of the buckets of durations in seconds, in the same words in both formats.
-fn bounds() -> Vec<String> {
-    Histogram::BOUNDS.iter().map(|&bound| format!("{:?}", seconds(bound))).collect()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a microsecond in 285 years does not matter")]
-fn seconds(micros: u64) -> f64 {
-    micros as f64 / 1e6
 }

@@ -440,7 +440,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             received: self.body.received(),
             sent: self.sink.sent(),
         };
-        self.snapshot.counted(*route).cells(worker).count_response(end.status, end.took);
+        self.snapshot.counted(*route).cells(worker).count_response(&end);
         let cells = self.worker.cells();
         cells.received.add(end.received);
         cells.sent.add(end.sent);

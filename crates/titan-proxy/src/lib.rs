@@ -102,7 +102,9 @@ pub use metrics::{Cells, Metrics, RouteCells};
 pub use mirror::MirrorStatus;
 pub use pressure::{Pressure, PressureLevel};
 pub use socket::{FileIdentity, SocketFile, remove_stale_socket};
-pub use titan_io::counter::{Counted, Counter, Histogram};
+pub use titan_io::counter::{
+    BUCKETS, Counted, Counter, Durations, Histogram, HistogramSum, Scale, Sizes,
+};
 pub use titan_io::tls::{BadCredentials, Files, TicketSecrets, sha256};
 pub use titan_policies::jwt::{KeySetStatus, Revocation, Revocations, Revoked};
 pub use titan_policies::list::{PolicyFigure, PolicyMetric};

@@ -6,12 +6,12 @@
 use crate::pressure::Pressure;
 use arc_swap::ArcSwap;
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 use titan_http::Status;
-use titan_io::counter::{Counter, Histogram};
+use titan_io::counter::{Counter, Durations, Histogram, Sizes};
 use titan_io::error::{Error, Kind};
 use titan_policies::chain::PolicyCounters;
 use titan_policies::list::{PolicyMetric, refusals};
+use titan_policies::policy::ExchangeEnd;
 
 /// What the workers of a gateway count, whichever route a request takes.
 pub struct Metrics {
@@ -83,7 +83,11 @@ pub struct RouteCells {
     /// Complete responses by the first digit of their status, from 1; exchanges without one at 0.
     pub classes: [Counter; 6],
     /// From the complete request head to the end of the response.
-    pub latency: Histogram,
+    pub latency: Histogram<Durations>,
+    /// Bytes of each request, its head among them.
+    pub received: Histogram<Sizes>,
+    /// Bytes of each response, or of what there was of it.
+    pub sent: Histogram<Sizes>,
 }
 
 impl Metrics {
@@ -167,9 +171,11 @@ impl Cells {
 
 impl RouteCells {
     /// Counts an exchange that is over.
-    pub(crate) fn count_response(&self, status: Option<Status>, took: Duration) {
-        let class = status.map_or(0, Status::class);
+    pub(crate) fn count_response(&self, end: &ExchangeEnd) {
+        let class = end.status.map_or(0, Status::class);
         self.classes[usize::from(class)].add(1);
-        self.latency.record(took);
+        self.latency.record(end.took);
+        self.received.record(end.received);
+        self.sent.record(end.sent);
     }
 }

@@ -1,6 +1,6 @@
 //! Metrics of circuit breakers.
 
-use super::{Family, Text};
+use super::text::{Family, Text};
 use titan_proxy::{BreakerNow, BreakerState, UpstreamStatus};
 
 /// In the order in which [`Text::breakers`] writes them.

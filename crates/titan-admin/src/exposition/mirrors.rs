@@ -1,6 +1,6 @@
 //! Metrics of mirrors.
 
-use super::{Family, Text};
+use super::text::{Family, Text};
 use titan_proxy::{ComparisonStatus, MirrorStatus};
 
 /// In the order of the figures in [`Text::mirrors`].

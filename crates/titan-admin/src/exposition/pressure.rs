@@ -1,6 +1,6 @@
 //! How near the gateway is to its own limits.
 
-use super::{Family, Text, seconds};
+use super::text::{Family, Text, seconds};
 use titan_proxy::Metrics;
 
 impl Text {

@@ -11,6 +11,7 @@
 use std::fmt::{Arguments, Display, Write};
 use titan_http::Fields;
 use titan_http::media_range::Welcome;
+use titan_proxy::{Durations, HistogramSum, Scale, Sizes};
 
 /// A format of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,14 @@ enum Kind {
     Gauge,
     Histogram,
     Info,
+}
+
+/// What a histogram is shown in.
+pub(super) struct Unit {
+    /// The bounds of its buckets, in the same words in both formats.
+    bounds: Vec<String>,
+    /// How much of what it counts in makes one.
+    per: f64,
 }
 
 /// The page as far as it has come.
@@ -114,6 +123,33 @@ impl Family {
     }
 }
 
+impl Unit {
+    /// Seconds.
+    pub(super) fn seconds() -> Unit {
+        Unit::of::<Durations>(1e6)
+    }
+
+    /// Bytes.
+    pub(super) fn bytes() -> Unit {
+        Unit::of::<Sizes>(1.0)
+    }
+
+    fn of<S: Scale>(per: f64) -> Unit {
+        let bounds = S::BOUNDS.iter().map(|&bound| format!("{:?}", whole(bound) / per));
+        Unit { bounds: bounds.collect(), per }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a microsecond in 285 years does not matter")]
+fn whole(count: u64) -> f64 {
+    count as f64
+}
+
+/// Microseconds as seconds.
+pub(super) fn seconds(micros: u64) -> f64 {
+    whole(micros) / 1e6
+}
+
 impl Text {
     /// An empty page.
     pub(super) fn new(format: Format) -> Text {
@@ -157,16 +193,15 @@ impl Text {
         self.push(format_args!(" {value}\n"));
     }
 
-    /// A histogram of the family that was begun last: how much fell into each bucket, by the texts of their bounds, and behind
-    /// them what exceeded the last bound; and the sum of all.
+    /// A histogram of the family that was begun last.
     pub(super) fn histogram(
         &mut self,
         family: Family,
         labels: &[(&str, &str)],
-        (bounds, counts): (&[String], &[u64]),
-        sum: impl Display,
+        unit: &Unit,
+        all: &HistogramSum,
     ) {
-        let Family { name, .. } = family;
+        let (Family { name, .. }, Unit { bounds, per }) = (family, unit);
         let start = self.page.len();
         self.labels(labels);
         // The same for each bucket, and short beside the page.
@@ -174,13 +209,14 @@ impl Text {
         let open = written.strip_suffix('}').unwrap_or("{");
         let comma = if labels.is_empty() { "" } else { "," };
         let mut count = 0;
-        for (bound, bucket) in bounds.iter().map(String::as_str).chain(["+Inf"]).zip(counts) {
+        for (bound, bucket) in bounds.iter().map(String::as_str).chain(["+Inf"]).zip(all.buckets) {
             count += bucket;
             for part in [name, "_bucket", open, comma, "le=\"", bound] {
                 self.page.push_str(part);
             }
             self.push(format_args!("\"}} {count}\n"));
         }
+        let sum = whole(all.sum) / per;
         self.push(format_args!("{name}_sum{written} {sum}\n{name}_count{written} {count}\n"));
     }
 
@@ -247,18 +283,29 @@ mod tests {
     #[test]
     fn a_histogram_counts_on_from_bucket_to_bucket() {
         let family = Family::histogram("a_bytes", "b");
-        let bounds = ["1.0".to_owned(), "4.0".to_owned()];
-        for (labels, open, all) in [(&[("b", "c")][..], "{b=\"c\",", "{b=\"c\"}"), (&[], "{", "")] {
+        let mut all = HistogramSum { sum: 7, ..HistogramSum::default() };
+        (all.buckets[0], all.buckets[2]) = (1, 2);
+        for (labels, open, without) in
+            [(&[("b", "c")][..], "{b=\"c\",", "{b=\"c\"}"), (&[], "{", "")]
+        {
             let mut text = Text::new(Format::Prometheus);
-            text.histogram(family, labels, (&bounds, &[1, 0, 2]), 7);
-            let lines = [
-                format!("a_bytes_bucket{open}le=\"1.0\"}} 1\n"),
-                format!("a_bytes_bucket{open}le=\"4.0\"}} 1\n"),
-                format!("a_bytes_bucket{open}le=\"+Inf\"}} 3\n"),
-                format!("a_bytes_sum{all} 7\na_bytes_count{all} 3\n"),
-            ];
-            assert_eq!(text.page, lines.concat());
+            text.histogram(family, labels, &Unit::bytes(), &all);
+            let buckets = ["64.0\"} 1", "256.0\"} 1", "1024.0\"} 3"];
+            let lines = buckets.map(|it| format!("a_bytes_bucket{open}le=\"{it}\n"));
+            assert!(text.page.starts_with(&lines.concat()), "{}", text.page);
+            let end = format!(
+                "a_bytes_bucket{open}le=\"4294967296.0\"}} 3\na_bytes_bucket{open}le=\"+Inf\"}} 3\n\
+                 a_bytes_sum{without} 7\na_bytes_count{without} 3\n"
+            );
+            assert!(text.page.ends_with(&end), "{}", text.page);
         }
+    }
+
+    #[test]
+    fn bounds_are_written_exactly() {
+        let Unit { bounds, .. } = Unit::seconds();
+        assert_eq!(bounds[..4], ["0.00025", "0.0005", "0.001", "0.0025"]);
+        assert_eq!(bounds.last().unwrap(), "10.0");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What is counted for upstreams.
 
-use super::{Family, Text};
+use super::text::{Family, Text};
 use std::sync::Arc;
 use titan_proxy::{ConcurrencyStatus, Counted, Counter, RetryReason, UpstreamCells};
 
