@@ -101,6 +101,8 @@ pub(crate) struct Record {
     retry_after: Option<Duration>,
     /// The same, where its client or its route say so.
     deadline: Option<Duration>,
+    /// The attempt that the exchange ends with: the place of its upstream, and when it began.
+    attempt: Option<(usize, Instant)>,
     /// Whether the attempt that runs has sent any of the request.
     is_sent: bool,
     /// The status that its endpoint has responded with, of a call what its own status means, and how long the head took where
@@ -194,6 +196,7 @@ impl Default for Record {
             timeout: None,
             retry_after: None,
             deadline: None,
+            attempt: None,
             is_sent: false,
             responded: None,
             is_body_used: false,
@@ -432,7 +435,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
 
     /// Counts the exchange, and runs the end halves of its policies.
     fn count(&mut self, is_complete: bool) {
-        let Record { route, status, started, policies, .. } = &mut self.record;
+        let Record { route, status, started, attempt, policies, .. } = &mut self.record;
         let (kept, worker) = self.worker.of_policies();
         let end = ExchangeEnd {
             status: status.filter(|_| is_complete),
@@ -441,6 +444,10 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             sent: self.sink.sent(),
         };
         self.snapshot.counted(*route).cells(worker).count_response(&end);
+        if let Some((upstream, began)) = *attempt {
+            let took = (*started + end.took).saturating_duration_since(began);
+            self.snapshot.upstreams[upstream].counted.cells(worker).attempt.record(took);
+        }
         let cells = self.worker.cells();
         cells.received.add(end.received);
         cells.sent.add(end.sent);

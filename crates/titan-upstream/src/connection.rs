@@ -5,7 +5,7 @@ use crate::slots::Slot;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use titan_io::error::{Error, Kind, is_shortage};
 use titan_io::stream::Stream;
 use titan_io::tls;
@@ -19,6 +19,8 @@ pub struct Connection {
     pub endpoint: Arc<Endpoint>,
     /// Whether it has served an exchange before.
     pub is_reused: bool,
+    /// How long it took to open.
+    pub opening: Duration,
     /// Whether the request had to wait for it.
     pub was_waited_for: bool,
     /// Whether it holds one of the endpoint's places for idle connections.
@@ -50,6 +52,7 @@ pub(crate) async fn open(
     timeout: Duration,
     h1_only: bool,
 ) -> Result<Connection, Error> {
+    let begun = Instant::now();
     let attempt = tokio::time::timeout(timeout, connect(endpoint, h1_only));
     let stream = match attempt.await {
         Ok(Ok(stream)) => stream,
@@ -60,6 +63,7 @@ pub(crate) async fn open(
         stream,
         endpoint: Arc::clone(endpoint),
         is_reused: false,
+        opening: begun.elapsed(),
         was_waited_for: false,
         is_idle: false,
         handed_over: 0,

@@ -43,6 +43,8 @@ pub enum PooledConnection {
         seat: Seat,
         /// Whether the request had to wait for it.
         was_waited_for: bool,
+        /// How long it took to open, where it was opened for this request.
+        opening: Option<Duration>,
     },
 }
 
@@ -99,7 +101,7 @@ impl Pools {
             }
             if let Some(seat) = self.h2_connections.seat(endpoint, options.client, was_offered) {
                 let was_waited_for = waits_until.or(opens_until).is_some();
-                return Ok(PooledConnection::Shared { seat, was_waited_for });
+                return Ok(PooledConnection::Shared { seat, was_waited_for, opening: None });
             }
             let is_opening = self.h2_connections.is_opening(endpoint.id);
             let slot = (!is_opening).then(|| endpoint.slots.try_take(options.client)).flatten();
@@ -304,9 +306,10 @@ impl Pools {
             return Ok(PooledConnection::Exclusive(connection));
         }
         connection.slot.share();
+        let opening = Some(connection.opening);
         let shared = self.h2_connections.share(&self.io, connection, *options.sharing);
         let seat = self.h2_connections.first_seat(shared, options.client);
-        Ok(PooledConnection::Shared { seat, was_waited_for: false })
+        Ok(PooledConnection::Shared { seat, was_waited_for: false, opening })
     }
 }
 
@@ -324,6 +327,14 @@ fn sweep_idle(idle: &mut Vec<Idle>, clock: &Clock) -> bool {
 }
 
 impl PooledConnection {
+    /// How long it took to open, where it was opened for this request.
+    pub fn opening(&self) -> Option<Duration> {
+        match self {
+            PooledConnection::Exclusive(it) => (!it.is_reused).then_some(it.opening),
+            PooledConnection::Shared { opening, .. } => *opening,
+        }
+    }
+
     /// Notes that the request had to wait: its client may have gone meanwhile.
     fn note_wait(&mut self) {
         match self {

@@ -289,9 +289,12 @@ fn every_family_is_there() {
     titan_tunnels_closed_total counter
     titan_tunnels_open gauge
     titan_tunnels_opened_total counter
+    titan_upstream_attempt_duration_seconds histogram
     titan_upstream_attempts_total counter
+    titan_upstream_connect_duration_seconds histogram
     titan_upstream_connects_total counter
     titan_upstream_failures_total counter
+    titan_upstream_first_byte_duration_seconds histogram
     titan_upstream_hedges_refused_total counter
     titan_upstream_hedges_total counter
     titan_upstream_hedges_won_total counter

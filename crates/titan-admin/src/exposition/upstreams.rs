@@ -1,8 +1,10 @@
 //! What is counted for upstreams.
 
-use super::text::{Family, Text};
+use super::text::{Family, Text, Unit};
 use std::sync::Arc;
-use titan_proxy::{ConcurrencyStatus, Counted, Counter, RetryReason, UpstreamCells};
+use titan_proxy::{
+    ConcurrencyStatus, Counted, Counter, Durations, Histogram, RetryReason, UpstreamCells,
+};
 
 const OF_UPSTREAM: [Family; 11] = [
     Family::counter("titan_upstream_requests_total", "Requests, each with all its attempts."),
@@ -36,6 +38,22 @@ const OF_UPSTREAM: [Family; 11] = [
     Family::counter("titan_upstream_failures_total", "Failed attempts."),
 ];
 
+/// In the order of the histograms in [`Text::upstreams`].
+const DURATIONS: [Family; 3] = [
+    Family::histogram(
+        "titan_upstream_connect_duration_seconds",
+        "How long connections took to open, their TLS handshakes included.",
+    ),
+    Family::histogram(
+        "titan_upstream_first_byte_duration_seconds",
+        "From the choice of an endpoint to the head of its response.",
+    ),
+    Family::histogram(
+        "titan_upstream_attempt_duration_seconds",
+        "From the choice of an endpoint to the end of its response, or to its failure.",
+    ),
+];
+
 const RETRIES: Family = Family::counter(
     "titan_upstream_retries_total",
     "Retries after a failed attempt, by what had failed.",
@@ -55,6 +73,16 @@ impl Text {
             for upstream in upstreams {
                 let count = upstream.sum(|cells| of_upstream(cells)[figure]);
                 self.sample(family.name, &[("upstream", upstream.name())], count);
+            }
+        }
+        let unit = Unit::seconds();
+        let of: [fn(&UpstreamCells) -> &Histogram<Durations>; 3] =
+            [|cells| &cells.connect, |cells| &cells.first_byte, |cells| &cells.attempt];
+        for (family, of) in DURATIONS.into_iter().zip(of) {
+            self.begin(family);
+            for upstream in upstreams {
+                let labels = [("upstream", upstream.name())];
+                self.histogram(family, &labels, &unit, &upstream.histogram(of));
             }
         }
         self.begin(RETRIES);
@@ -85,7 +113,7 @@ impl Text {
 
 /// In the order of [`OF_UPSTREAM`].
 fn of_upstream(cells: &UpstreamCells) -> [u64; OF_UPSTREAM.len()] {
-    // The retries have a family of their own.
+    // The retries have a family of their own, and so have durations.
     let UpstreamCells {
         requests,
         attempts,
@@ -97,8 +125,11 @@ fn of_upstream(cells: &UpstreamCells) -> [u64; OF_UPSTREAM.len()] {
         rejected,
         shed,
         connects,
+        connect: _,
         reuses,
         failures,
+        first_byte: _,
+        attempt: _,
     } = cells;
     let [sent, won, refused] = [hedges, hedges_won, hedges_refused];
     let counters = [

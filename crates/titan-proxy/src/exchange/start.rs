@@ -60,7 +60,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             };
             let (was_waited_for, shared, is_reused) = match &connection {
                 PooledConnection::Exclusive(it) => (it.was_waited_for, None, it.is_reused),
-                PooledConnection::Shared { seat, was_waited_for } => {
+                PooledConnection::Shared { seat, was_waited_for, .. } => {
                     (*was_waited_for, Some(Rc::clone(&seat.shared)), false)
                 }
             };
