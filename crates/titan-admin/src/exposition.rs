@@ -7,8 +7,10 @@ mod pressure;
 mod tests;
 
 mod breakers;
+mod memory;
 mod mirrors;
 mod routes;
+mod tls;
 
 mod upstreams;
 
@@ -19,7 +21,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use text::{Family, Text, seconds};
 use titan_proxy::{
     Cells, Condition, Counter, EndpointStatus, KeySetStatus, Metrics, PolicyFigure, PolicyMetric,
-    Status,
+    ProcessFigures, Status,
 };
 
 const OF_WORKER: [Family; 12] = [
@@ -113,6 +115,8 @@ pub(crate) fn write(sources: &Sources<'_>, format: Format) -> String {
     text.trials(attempts);
     text.calls(calls, wrong_tokens);
     text.workers(metrics);
+    text.memory(metrics, &status.memory());
+    text.certificates(&status.certificates());
     text.routes(&status.routes());
     text.failures(metrics);
     text.key_sets(&status.key_sets());
@@ -137,6 +141,7 @@ impl Text {
         );
         let since_epoch = started.duration_since(UNIX_EPOCH).unwrap_or_default();
         self.single(start, since_epoch.as_secs_f64());
+        self.process_figures(&ProcessFigures::now());
     }
 
     fn reloads(&mut self, attempts: &Attempts, status: &Status) {
@@ -220,6 +225,7 @@ impl Text {
                 self.sample(family.name, &[("worker", &worker.to_string())], count);
             }
         }
+        self.handshakes(metrics);
         self.pressure(metrics);
         let busy = Family::counter(
             "titan_worker_busy_seconds_total",
@@ -303,6 +309,7 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         accepted,
         closed,
         refused,
+        handshakes: _,
         handshakes_failed,
         certificates_refused,
         received,
@@ -318,6 +325,9 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         // These have families of their own.
         lag_micros: _,
         lag_level: _,
+        receive_buffers: _,
+        kept_heads: _,
+        compression: _,
         pressure_closed: _,
         pressure_shed: _,
         pressure_pauses: _,

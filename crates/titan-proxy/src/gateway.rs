@@ -15,7 +15,7 @@ pub use credentials::{check_credentials, warn_of_credentials};
 pub use error::LoadError;
 pub use inherited::{InheritedListener, Lending, ListenerName};
 pub use listening::Bound;
-pub use status::Status;
+pub use status::{CertificateStatus, Status};
 
 use crate::metrics::Metrics;
 use crate::serve::{Change, Order};
@@ -58,6 +58,8 @@ struct Loading {
     /// What outlives a configuration.
     registry: Registry,
     current: Arc<ArcSwap<Snapshot>>,
+    /// Those of its listeners.
+    certificates: Arc<ArcSwap<Vec<CertificateStatus>>>,
     metrics: Arc<Metrics>,
     /// Whose endpoints are watched over.
     monitored: Monitored,
@@ -203,7 +205,8 @@ impl Gateway {
 
     /// Something that tells how the gateway is doing, also to other threads.
     pub fn status(&self) -> Status {
-        Status::new(&self.loader.0.current, &self.loader.0.retired, self.phase.subscribe())
+        let Loading { current, certificates, retired, .. } = &*self.loader.0;
+        Status::new((current, certificates), retired, self.phase.subscribe())
     }
 
     /// Goes on as before, but is not ready any more for those who ask: a drain is about to begin.
@@ -267,6 +270,7 @@ impl PreparedGateway {
         }
         let monitored = Monitored::new(&registry);
         monitored.set(&snapshot.upstreams);
+        let certificates = Arc::new(ArcSwap::from_pointee(listening.certificates()));
         let in_force = Mutex::new(InForce { workers: config.workers, listening });
         let current = Arc::new(ArcSwap::new(snapshot));
         let measured = (Arc::clone(&metrics), Arc::clone(&current));
@@ -275,6 +279,7 @@ impl PreparedGateway {
         let loading = Loading {
             registry,
             current,
+            certificates,
             metrics,
             monitored,
             phase: watched,
@@ -329,6 +334,7 @@ impl Loader {
         monitored.set(&snapshot.upstreams);
         self.0.retired.add(current.swap(Arc::clone(&snapshot)));
         let (listening, added) = self.0.switch(&snapshot, rebound);
+        self.0.certificates.store(Arc::new(listening.certificates()));
         let mut in_force = self.0.in_force();
         in_force.listening = listening;
         if *phase.borrow() == Phase::Drain {

@@ -35,6 +35,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
 
 mod pressure;
+mod process;
 
 mod metrics;
 
@@ -95,12 +96,14 @@ mod explain;
 pub use comparison::{ComparisonStatus, ResponseDifference, Sample, ShownValue};
 pub use explain::{Asking, BadQuestion, Explanation, Forwarded, Outcome, explain};
 pub use gateway::{
-    Bound, Gateway, Held, InheritedListener, Lending, ListenerName, LoadError, Loader,
-    PreparedGateway, Status, UpstreamFailure, check_credentials, warn_of_credentials,
+    Bound, CertificateStatus, Gateway, Held, InheritedListener, Lending, ListenerName, LoadError,
+    Loader, PreparedGateway, Status, UpstreamFailure, check_credentials, warn_of_credentials,
 };
 pub use metrics::{Cells, Metrics, RouteCells};
 pub use mirror::MirrorStatus;
 pub use pressure::{Pressure, PressureLevel};
+pub use process::ProcessFigures;
+pub use snapshot::MemoryStatus;
 pub use socket::{FileIdentity, SocketFile, remove_stale_socket};
 pub use titan_io::counter::{
     BUCKETS, Counted, Counter, Durations, Histogram, HistogramSum, Scale, Sizes,

@@ -39,6 +39,8 @@ pub struct Cells {
     pub closed: Counter,
     /// Client connections refused because a limit was reached.
     pub refused: Counter,
+    /// Complete TLS handshakes, first those with TLS 1.2, then those with 1.3; of each first full ones, then resumed ones.
+    pub handshakes: [[Counter; 2]; 2],
     /// Client connections that were closed because the TLS handshake failed or did not end.
     pub handshakes_failed: Counter,
     /// Those of them whose client presented no certificate where one is required, or an invalid one.
@@ -69,6 +71,12 @@ pub struct Cells {
     pub pressure_shed: Counter,
     /// Times that a listener has paused because of pressure.
     pub pressure_pauses: Counter,
+    /// Bytes of receive buffers at the last tick, used or not.
+    pub receive_buffers: Counter,
+    /// Bytes that were kept then for the heads of later exchanges and calls.
+    pub kept_heads: Counter,
+    /// Bytes for responses that were being compressed then.
+    pub compression: Counter,
     /// Ticks of the worker's clock: while they grow, it answers.
     pub ticks: Counter,
     /// Failed exchanges by kind; [`Metrics::failures_by_code`] names the kinds.
@@ -141,6 +149,7 @@ impl Cells {
             accepted: Counter::default(),
             closed: Counter::default(),
             refused: Counter::default(),
+            handshakes: Default::default(),
             handshakes_failed: Counter::default(),
             certificates_refused: Counter::default(),
             received: Counter::default(),
@@ -156,6 +165,9 @@ impl Cells {
             pressure_closed: Counter::default(),
             pressure_shed: Counter::default(),
             pressure_pauses: Counter::default(),
+            receive_buffers: Counter::default(),
+            kept_heads: Counter::default(),
+            compression: Counter::default(),
             ticks: Counter::default(),
             failures: std::iter::repeat_with(Counter::default).take(CODES.len()).collect(),
         }

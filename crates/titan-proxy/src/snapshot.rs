@@ -70,6 +70,19 @@ pub(crate) struct Snapshot {
     pub(crate) request_memory: ClientMemory,
     /// What responses may have whose client is slow.
     pub(crate) response_memory: ClientMemory,
+    /// What copies of requests may have.
+    copy_memory: CopyMemory,
+}
+
+/// The memory for bodies of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryStatus {
+    /// What it is for, in one word.
+    pub purpose: &'static str,
+    /// The bytes in use.
+    pub used: usize,
+    /// The bytes that there may be.
+    pub most: usize,
 }
 
 /// What a route does, ready to be done.
@@ -145,6 +158,7 @@ impl Snapshot {
             decoding_memory: memory(registry, Bodies::Decoded, config.limits.decoding_memory),
             request_memory: memory(registry, Bodies::Held, config.limits.request_memory),
             response_memory: memory(registry, Bodies::ReadAhead, config.limits.response_memory),
+            copy_memory: mirrors.memory,
         };
         registry.sweep();
         snapshot
@@ -203,6 +217,17 @@ impl Snapshot {
             Action::Redirect(_) | Action::Respond(..) | Action::Files(_) => None,
         };
         self.actions.iter().filter_map(mirror).collect()
+    }
+
+    /// What its bodies have of the memory for them, over all workers.
+    pub(crate) fn memory(&self) -> [MemoryStatus; 4] {
+        [
+            ("request_decoding", self.decoding_memory.figures()),
+            ("held_requests", self.request_memory.figures()),
+            ("slow_responses", self.response_memory.figures()),
+            ("mirror_copies", self.copy_memory.figures()),
+        ]
+        .map(|(purpose, (used, most))| MemoryStatus { purpose, used, most })
     }
 
     /// A place for one more tunnel, if there is one.

@@ -124,6 +124,9 @@ fn the_exposition_is_in_the_format_and_says_what_happened() {
     assert_eq!(sum("titan_requests_total", "route=\"(none)\",class=\"4xx\""), 1.0);
     assert_eq!(sum("titan_rate_limit_requests_total", "policy=\"few\",verdict=\"allowed\""), 1.0);
     assert_eq!(sum("titan_rate_limit_requests_total", ""), 1.0);
+    let verdicts = ["passed", "responded", "refused"]
+        .map(|it| sum("titan_policy_requests_total", &format!("policy=\"few\",verdict=\"{it}\"")));
+    assert_eq!(verdicts, [1.0, 0.0, 0.0]);
     assert_eq!(sum("titan_requests_begun_total", ""), 3.0);
     assert_eq!(sum("titan_connections_accepted_total", ""), 1.0);
     assert_eq!(sum("titan_exchange_failures_total", "code=\"no-route\""), 1.0);
@@ -266,6 +269,8 @@ fn every_family_is_there() {
     titan_http2_streams_opened_total counter
     titan_jwt_revocations gauge
     titan_jwt_revocations_capacity gauge
+    titan_memory_bytes gauge
+    titan_memory_limit_bytes gauge
     titan_mirror_comparisons_total counter
     titan_mirror_copies_dropped_total counter
     titan_mirror_copies_failed_total counter
@@ -276,6 +281,10 @@ fn every_family_is_there() {
     titan_pressure_actions_total counter
     titan_pressure_level gauge
     titan_pressure_ratio gauge
+    titan_process_cpu_seconds_total counter
+    titan_process_max_fds gauge
+    titan_process_open_fds gauge
+    titan_process_resident_memory_bytes gauge
     titan_process_start_time_seconds gauge
     titan_received_bytes_total counter
     titan_request_duration_seconds histogram
@@ -286,6 +295,7 @@ fn every_family_is_there() {
     titan_sent_bytes_total counter
     titan_tls_client_certificates_refused_total counter
     titan_tls_handshakes_failed_total counter
+    titan_tls_handshakes_total counter
     titan_tunnels_closed_total counter
     titan_tunnels_open gauge
     titan_tunnels_opened_total counter
@@ -319,7 +329,14 @@ fn both_formats_say_the_same() {
     let other = parse_open(&other).into_iter().map(|(name, it)| (name, it.samples)).collect();
     // Time goes on between the two.
     let figures = |mut it: BTreeMap<String, BTreeMap<String, f64>>| {
-        for passing in ["titan_worker_busy_seconds_total", "titan_worker_lag_seconds"] {
+        for passing in [
+            "titan_worker_busy_seconds_total",
+            "titan_worker_lag_seconds",
+            "titan_process_cpu_seconds_total",
+            "titan_process_resident_memory_bytes",
+            "titan_process_open_fds",
+            "titan_memory_bytes",
+        ] {
             it.get_mut(passing).unwrap().values_mut().for_each(|value| *value = 0.0);
         }
         it

@@ -7,7 +7,7 @@ use super::{Peek, ReadHalf};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use rustls::pki_types::CertificateDer;
-use rustls::{Connection, HandshakeKind};
+use rustls::{Connection, HandshakeKind, ProtocolVersion};
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::BorrowedFd;
@@ -72,6 +72,11 @@ impl Session {
     /// The certificates that the peer has presented, in this handshake or in that of the session resumed.
     pub fn shown(&self) -> Option<Vec<CertificateDer<'static>>> {
         self.tls.borrow().peer_certificates().map(<[_]>::to_vec)
+    }
+
+    /// Whether both sides agreed on TLS 1.3.
+    pub fn is_tls13(&self) -> bool {
+        self.tls.borrow().protocol_version() == Some(ProtocolVersion::TLSv1_3)
     }
 
     /// Whether an earlier session goes on.

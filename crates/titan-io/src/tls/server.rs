@@ -1,6 +1,8 @@
 //! TLS with clients: the configuration of handshakes at a listener, and which client certificates it accepts.
 
-use super::credentials::{BadCredentials, ByName, Files, Revocations, bad};
+use super::credentials::{
+    BadCredentials, ByName, CertificateExpiry, Files, Revocations, bad, expiries,
+};
 use super::identity::{Identity, sha256};
 use super::tickets::{DIGEST, TicketSecrets, Tickets};
 use super::{H2, HTTP11, Refused};
@@ -23,6 +25,7 @@ pub struct ServerTls {
     tickets: Arc<Tickets>,
     /// `None` if client certificates are not requested.
     clients: Option<ClientVerifier>,
+    expiries: Vec<CertificateExpiry>,
 }
 
 /// Decides which client certificates are accepted.
@@ -52,7 +55,8 @@ impl ServerTls {
             |_| bad(&tls.certificates[0].cert, "no randomness for ticket keys".to_owned());
         let tickets = Arc::new(Tickets::new().map_err(no_keys)?);
         config.ticketer = Arc::clone(&tickets) as _;
-        Ok(ServerTls { config: Arc::new(config), tickets, clients })
+        let expiries = expiries(&tls.certificates, files);
+        Ok(ServerTls { config: Arc::new(config), tickets, clients, expiries })
     }
 
     /// How a server of rare connections performs handshakes: in HTTP/1.1, and without tickets, so that each client is
@@ -159,6 +163,11 @@ impl ServerTls {
         let now = ASN1Time::now();
         let lists = self.clients.iter().flat_map(|clients| &clients.revoked);
         lists.filter_map(|list| list.warning(now)).collect()
+    }
+
+    /// Until when each certificate is good that it presents.
+    pub fn expiries(&self) -> &[CertificateExpiry] {
+        &self.expiries
     }
 
     /// The edition of the files that clients are verified with now; 0 if they are not.

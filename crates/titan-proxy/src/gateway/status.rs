@@ -3,11 +3,12 @@
 use super::retired::Retired;
 use crate::metrics::RouteCells;
 use crate::mirror::MirrorStatus;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{MemoryStatus, Snapshot};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 use titan_io::counter::Counted;
 use titan_io::io::Phase;
+use titan_io::tls::CertificateExpiry;
 use titan_policies::jwt::KeySetStatus;
 use titan_upstream::cells::UpstreamCells;
 use titan_upstream::concurrency::ConcurrencyStatus;
@@ -19,18 +20,29 @@ use tokio::sync::watch;
 #[derive(Clone)]
 pub struct Status {
     current: Arc<ArcSwap<Snapshot>>,
+    certificates: Arc<ArcSwap<Vec<CertificateStatus>>>,
     retired: Arc<Retired>,
     phase: watch::Receiver<Phase>,
 }
 
+/// A certificate of a listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateStatus {
+    /// The name of the listener.
+    pub listener: String,
+    /// Its file, and until when it is good.
+    pub expiry: CertificateExpiry,
+}
+
 impl Status {
-    /// That of a gateway which serves from `current`.
+    /// That of a gateway which serves from `current`, and whose listeners have these certificates.
     pub(super) fn new(
-        current: &Arc<ArcSwap<Snapshot>>,
+        (current, certificates): (&Arc<ArcSwap<Snapshot>>, &Arc<ArcSwap<Vec<CertificateStatus>>>),
         retired: &Arc<Retired>,
         phase: watch::Receiver<Phase>,
     ) -> Status {
-        Status { current: Arc::clone(current), retired: Arc::clone(retired), phase }
+        let (current, certificates) = (Arc::clone(current), Arc::clone(certificates));
+        Status { current, certificates, retired: Arc::clone(retired), phase }
     }
 
     /// Whether it accepts connections and will for a while, and can judge every token.
@@ -46,6 +58,16 @@ impl Status {
     /// How many configurations are in use: the one in force, and those before it that something still runs under.
     pub fn configurations_in_use(&self) -> usize {
         1 + self.retired.in_use()
+    }
+
+    /// Every certificate of every listener, in the order of the file.
+    pub fn certificates(&self) -> Arc<Vec<CertificateStatus>> {
+        self.certificates.load_full()
+    }
+
+    /// What bodies have of the memory for them, over all workers.
+    pub fn memory(&self) -> [MemoryStatus; 4] {
+        self.current.load().memory()
     }
 
     /// Every key set for tokens that is fetched.

@@ -162,7 +162,7 @@ fn what_policies_keep_ends_with_them_though_their_figures_stay() {
     }
     drop((before, after));
     registry.sweep();
-    assert_eq!(registry.len(), 5, "the cells of the policies");
+    assert_eq!(registry.len(), 2 * 5, "the cells of the policies, and their verdicts");
     assert!(!counters.metrics().is_empty());
     drop(counters);
     registry.sweep();

@@ -1,10 +1,11 @@
 //! What is counted of exchanges, beside what the tests of each thing look at.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use titan_proxy::{Durations, Histogram, HistogramSum, UpstreamCells};
 use titan_testkit::h2::Head;
 use titan_testkit::upstream::{self, ok};
-use titan_testkit::{End, Gateway, gateway, waits_until};
+use titan_testkit::{Certificate, End, Gateway, Peer, gateway, start_with, usual, waits_until};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -95,4 +96,53 @@ fn connections_that_requests_share_are_opened_once() {
     }
     waits_until("all count", || counts(&gateway) == [1, 3, 3]);
     assert_eq!(connections(&gateway), (1, 2));
+}
+
+#[test]
+fn handshakes_count_by_version_and_resumption_and_certificates_say_when_they_expire() {
+    let config = "listeners: [{ name: front, address: '127.0.0.1:0', \
+         tls: { certificates: { cert: usual.pem, key: usual.key } } }]\n\
+         routes: [{ respond: { body: x } }]";
+    let files = Certificate::files(&[("usual", usual())]);
+    let gateway = start_with(config, &[], &files).unwrap();
+    let trusted = Arc::new(usual().trusted());
+    for is_resumed in [false, true, true] {
+        let session = Certificate::client_with(&trusted, "localhost");
+        let mut client = Peer::connects(gateway.address()).secures(session);
+        client.sends(GET).response().has_body("x");
+        assert_eq!(client.has_resumed(), is_resumed);
+    }
+    let metrics = gateway.metrics();
+    let count = |version: usize, resumption: usize| {
+        metrics.sum(|cells| cells.handshakes[version][resumption].get())
+    };
+    assert_eq!([count(0, 0), count(0, 1), count(1, 0), count(1, 1)], [0, 0, 1, 2]);
+    let certificates = gateway.status().certificates();
+    let [certificate] = &certificates[..] else { panic!("{certificates:?}") };
+    assert_eq!(certificate.listener, "front");
+    assert!(certificate.expiry.file.ends_with("usual.pem"));
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let left = certificate.expiry.expires - i64::try_from(now.as_secs()).unwrap();
+    assert!(left > 86_400, "{left}");
+    gateway.reloads("routes: [{ respond: { body: x } }]", &[]).unwrap();
+    assert!(gateway.status().certificates().is_empty());
+}
+
+#[test]
+fn memory_counts_by_what_it_is_for() {
+    let upstream = upstream::replies(ok("x"));
+    let gateway = gateway("limits: { retry_body: 64KiB }", &[&upstream]);
+    let held = || gateway.status().memory().into_iter().find(|it| it.purpose == "held_requests");
+    let most = held().unwrap().most;
+    let mut client = gateway.connects();
+    client.sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4096\r\n\r\n");
+    client.sends("x".repeat(4000));
+    waits_until("the body is held", || held().unwrap().used >= 4000);
+    assert!(most >= held().unwrap().used);
+    let buffers = || gateway.metrics().sum(|cells| cells.receive_buffers.get());
+    waits_until("a buffer is there", || buffers() >= 16 << 10);
+    client.sends("x".repeat(96)).response().has_body("x");
+    waits_until("nothing is held", || held().unwrap().used == 0);
+    let heads = || gateway.metrics().sum(|cells| cells.kept_heads.get());
+    waits_until("heads are kept for later", || heads() > 0);
 }
