@@ -6,23 +6,26 @@ mod pressure;
 #[cfg(test)]
 mod tests;
 
+mod folding;
+
 mod breakers;
+mod endpoints;
 mod memory;
 mod mirrors;
+mod policies;
 mod routes;
 mod tls;
-
 mod upstreams;
+
+mod things;
 
 pub(crate) use text::Format;
 
 use crate::reloads::{Attempts, Cause};
 use std::time::{SystemTime, UNIX_EPOCH};
 use text::{Family, Text, seconds};
-use titan_proxy::{
-    Cells, Condition, Counter, EndpointStatus, KeySetStatus, Metrics, PolicyFigure, PolicyMetric,
-    ProcessFigures, Status,
-};
+use things::Things;
+use titan_proxy::{Cells, Counter, Metrics, ProcessFigures, Status};
 
 const OF_WORKER: [Family; 12] = [
     Family::counter("titan_connections_accepted_total", "Client connections accepted."),
@@ -56,30 +59,6 @@ const OPEN: [(Family, usize, usize); 3] = [
     (Family::gauge("titan_tunnels_open", "Open tunnels."), 10, 11),
 ];
 
-const OF_ENDPOINT: [Family; 8] = [
-    Family::gauge("titan_endpoint_requests_active", "Requests in progress."),
-    Family::gauge("titan_endpoint_connections_open", "Open connections, including idle ones."),
-    Family::gauge("titan_endpoint_connections_idle", "Idle connections."),
-    Family::gauge("titan_endpoint_requests_waiting", "Requests waiting for a connection."),
-    Family::gauge(
-        "titan_endpoint_healthy",
-        "Whether it is neither unhealthy by its probes, nor ejected, nor drained by an operator.",
-    ),
-    Family::counter("titan_endpoint_ejections_total", "Ejections."),
-    Family::counter("titan_endpoint_probes_total", "Probes."),
-    Family::counter("titan_endpoint_probes_failed_total", "Probes that failed."),
-];
-
-/// In the order of the figures in [`Text::key_sets`].
-const OF_KEY_SET: [Family; 3] = [
-    Family::gauge("titan_jwks_keys", "Keys in use from a fetched key set."),
-    Family::gauge(
-        "titan_jwks_last_success_timestamp_seconds",
-        "Unix time of the last successful fetch of the key set; 0 for never.",
-    ),
-    Family::counter("titan_jwks_fetches_failed_total", "Failed attempts to fetch the key set."),
-];
-
 /// In the order of the figures in [`Text::reloads`].
 const OF_RELOADS: [Family; 2] = [
     Family::gauge(
@@ -104,11 +83,14 @@ pub(crate) struct Sources<'s> {
     /// Those of them with a wrong token.
     pub(crate) wrong_tokens: u64,
     pub(crate) started: SystemTime,
+    /// How many series there may be.
+    pub(crate) most: usize,
 }
 
 /// Every metric there is.
 pub(crate) fn write(sources: &Sources<'_>, format: Format) -> String {
-    let Sources { metrics, status, attempts, revoked, calls, wrong_tokens, started } = *sources;
+    let Sources { metrics, status, attempts, revoked, calls, wrong_tokens, started, most } =
+        *sources;
     let mut text = Text::new(format);
     text.process(started);
     text.reloads(attempts, status);
@@ -116,17 +98,10 @@ pub(crate) fn write(sources: &Sources<'_>, format: Format) -> String {
     text.calls(calls, wrong_tokens);
     text.workers(metrics);
     text.memory(metrics, &status.memory());
-    text.certificates(&status.certificates());
-    text.routes(&status.routes());
     text.failures(metrics);
-    text.key_sets(&status.key_sets());
     text.revocations(revoked);
-    text.upstreams(&status.upstreams());
-    text.concurrency(&status.concurrency());
-    text.mirrors(&status.mirrors());
-    text.policies(&metrics.policies());
-    text.endpoints(&status.endpoints());
-    text.breakers(&status.upstreams_now());
+    let things = Things::of(metrics, status);
+    things.write(&mut text, most);
     text.finish()
 }
 
@@ -250,19 +225,6 @@ impl Text {
         }
     }
 
-    fn key_sets(&mut self, sets: &[KeySetStatus]) {
-        if sets.is_empty() {
-            return;
-        }
-        for (figure, family) in OF_KEY_SET.into_iter().enumerate() {
-            self.begin(family);
-            for KeySetStatus { policy, issuer, keys, fetched_at, failed } in sets {
-                let labels = [("policy", policy.as_str()), ("issuer", issuer.as_str())];
-                self.sample(family.name, &labels, [*keys as u64, *fetched_at, *failed][figure]);
-            }
-        }
-    }
-
     /// How many there are, and may be.
     fn revocations(&mut self, revoked: Option<(usize, usize)>) {
         let Some((count, capacity)) = revoked else { return };
@@ -275,29 +237,6 @@ impl Text {
         );
         for (family, number) in [(entries, count), (most, capacity)] {
             self.single(family, number);
-        }
-    }
-
-    /// What policies count, by their names.
-    fn policies(&mut self, metrics: &[PolicyMetric]) {
-        for PolicyMetric { name, help, label, figures } in metrics {
-            self.begin(Family::counter(name, help));
-            for PolicyFigure { policy, figure, count, event: _ } in figures {
-                let labels = [("policy", policy.as_str()), (*label, *figure)];
-                let labels = if label.is_empty() { &labels[..1] } else { &labels[..] };
-                self.sample(name, labels, *count);
-            }
-        }
-    }
-
-    fn endpoints(&mut self, endpoints: &[EndpointStatus]) {
-        for (figure, family) in OF_ENDPOINT.into_iter().enumerate() {
-            self.begin(family);
-            for status in endpoints {
-                let labels =
-                    [("upstream", status.upstream.as_str()), ("endpoint", status.address.as_str())];
-                self.sample(family.name, &labels, of_endpoint(status)[figure]);
-            }
         }
     }
 }
@@ -355,12 +294,4 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         tunnels,
         tunnels_closed,
     ]
-}
-
-/// In the order of [`OF_ENDPOINT`].
-fn of_endpoint(status: &EndpointStatus) -> [u64; 8] {
-    let EndpointStatus { active, open, idle, waiting, condition, story, .. } = status;
-    let [active, open, idle, waiting] = [active, open, idle, waiting].map(|it| u64::from(*it));
-    let is_healthy = u64::from(*condition == Condition::Healthy);
-    [active, open, idle, waiting, is_healthy, story.ejections, story.probes, story.probes_failed]
 }

@@ -206,6 +206,7 @@ impl Pages {
             calls: &calls,
             wrong_tokens: self.access.refused(),
             started: self.started,
+            most: self.access.most_series(),
         };
         let format = Format::of(&head.fields);
         let text = exposition::write(&sources, format);

@@ -1,6 +1,7 @@
 //! What is counted for routes.
 
-use super::text::{Family, Text, Unit};
+use super::folding::fold;
+use super::text::{Family, SERIES, Text, Unit};
 use std::sync::Arc;
 use titan_proxy::{Counted, Counter, HistogramSum, RouteCells};
 
@@ -23,47 +24,46 @@ const SIZES: [Family; 2] = [
     Family::histogram("titan_response_size_bytes", "Bytes of responses, with their heads."),
 ];
 
-/// The cells of one route, added up over all workers.
-struct RouteSum {
-    classes: [u64; CLASSES.len()],
-    duration: HistogramSum,
-    sizes: [HistogramSum; 2],
-}
+/// How many series a route has.
+pub(super) const OF_EACH: usize = CLASSES.len() + 3 * SERIES;
 
-impl RouteSum {
-    fn of(route: &Counted<RouteCells>) -> RouteSum {
-        let mut classes = [0; CLASSES.len()];
-        for RouteCells { classes: counts, .. } in route.workers() {
-            classes.iter_mut().zip(counts).for_each(|(sum, count)| *sum += Counter::get(count));
-        }
-        RouteSum {
-            classes,
-            duration: route.histogram(|cells| &cells.latency),
-            sizes: [route.histogram(|cells| &cells.received), route.histogram(|cells| &cells.sent)],
-        }
-    }
-}
+/// Requests by class, and how long they took; and their sizes.
+type RouteSum = (([u64; CLASSES.len()], HistogramSum), [HistogramSum; 2]);
 
 impl Text {
-    pub(super) fn routes(&mut self, routes: &[Arc<Counted<RouteCells>>]) {
-        let sums: Vec<_> = routes.iter().map(|route| (route.name(), RouteSum::of(route))).collect();
+    /// So many with series of their own, and besides them what no route took, which is the last of these.
+    pub(super) fn routes(&mut self, routes: &[Arc<Counted<RouteCells>>], own: usize) {
+        let Some((none, named)) = routes.split_last() else { return };
+        let mut rows = fold(named.iter().map(|it| ([it.name()], of_route(it))), own);
+        rows.push(([none.name()], of_route(none)));
         self.begin(REQUESTS);
-        for (route, RouteSum { classes, .. }) in &sums {
+        for ([route], ((classes, _), _)) in &rows {
             for (class, count) in CLASSES.into_iter().zip(classes) {
                 self.sample(REQUESTS.name, &[("route", route), ("class", class)], count);
             }
         }
         self.begin(DURATION);
         let unit = Unit::seconds();
-        for (route, RouteSum { duration, .. }) in &sums {
+        for ([route], ((_, duration), _)) in &rows {
             self.histogram(DURATION, &[("route", route)], &unit, duration);
         }
         let unit = Unit::bytes();
         for (place, family) in SIZES.into_iter().enumerate() {
             self.begin(family);
-            for (route, RouteSum { sizes, .. }) in &sums {
+            for ([route], (_, sizes)) in &rows {
                 self.histogram(family, &[("route", route)], &unit, &sizes[place]);
             }
         }
     }
+}
+
+/// The cells of one route, added up over all workers.
+fn of_route(route: &Counted<RouteCells>) -> RouteSum {
+    let mut classes = [0; CLASSES.len()];
+    for RouteCells { classes: counts, .. } in route.workers() {
+        classes.iter_mut().zip(counts).for_each(|(sum, count)| *sum += Counter::get(count));
+    }
+    let duration = route.histogram(|cells| &cells.latency);
+    let sizes = [route.histogram(|cells| &cells.received), route.histogram(|cells| &cells.sent)];
+    ((classes, duration), sizes)
 }

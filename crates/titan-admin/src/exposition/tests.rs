@@ -1,5 +1,8 @@
 //! The exposition of a gateway that has served, read by a strict parser.
 
+use super::endpoints::OF_ENDPOINT;
+use super::folding::OTHER;
+use super::policies::OF_KEY_SET;
 use super::*;
 use crate::reloads::{Reloads, Subject};
 use std::collections::{BTreeMap, HashSet};
@@ -40,10 +43,10 @@ fn text_of(gateway: &Gateway) -> String {
 }
 
 fn text_after(gateway: &Gateway, reloads: &Reloads) -> String {
-    page(gateway, reloads, Format::Prometheus)
+    page(gateway, reloads, (Format::Prometheus, usize::MAX))
 }
 
-fn page(gateway: &Gateway, reloads: &Reloads, format: Format) -> String {
+fn page(gateway: &Gateway, reloads: &Reloads, (format, most): (Format, usize)) -> String {
     let sources = Sources {
         metrics: &gateway.metrics(),
         status: &gateway.status(),
@@ -52,6 +55,7 @@ fn page(gateway: &Gateway, reloads: &Reloads, format: Format) -> String {
         calls: &[("reload", "done", 3)],
         wrong_tokens: 5,
         started: UNIX_EPOCH,
+        most,
     };
     write(&sources, format)
 }
@@ -271,6 +275,8 @@ fn every_family_is_there() {
     titan_jwt_revocations_capacity gauge
     titan_memory_bytes gauge
     titan_memory_limit_bytes gauge
+    titan_metrics_folded gauge
+    titan_metrics_series gauge
     titan_mirror_comparisons_total counter
     titan_mirror_copies_dropped_total counter
     titan_mirror_copies_failed_total counter
@@ -319,11 +325,85 @@ fn every_family_is_there() {
     ");
 }
 
+/// As many routes, upstreams, endpoints, mirrors and policies, the first of which has a request.
+fn many(count: usize) -> Gateway {
+    let lines = |line: &dyn Fn(usize) -> String| (0..count).map(line).collect::<String>();
+    // Copies would be sent at any time: none is made of a request.
+    let asked = [0, count - 2, count - 1, count - 1];
+    let route = |n: usize| {
+        let mirror =
+            if asked.contains(&n) { String::new() } else { format!(", mirror: u{}", n - 1) };
+        format!("  - {{ name: r{n}, path: /r{n}, upstream: u{n}, apply: [p{n}]{mirror} }}\n")
+    };
+    let endpoints = "endpoints: ['unix:/a', 'unix:/b'], circuit_breaker: { per: endpoint }";
+    let config = format!(
+        "workers: 1\nlisteners: [127.0.0.1:0]\nadmin: off\nroutes:\n{}upstreams:\n{}policies:\n{}",
+        lines(&route),
+        lines(&|n| format!("  u{n}: {{ {endpoints} }}\n")),
+        lines(&|n| format!("  p{n}: {{ rate_limit: {{ rates: 1/h }} }}\n")),
+    );
+    let gateway =
+        Gateway::start(&Config::parse("test", &config).unwrap(), &Files::default(), None).unwrap();
+    let address = gateway.listeners()[0].socket_address.unwrap();
+    for route in asked {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET /r{route} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        stream.read_to_end(&mut Vec::new()).unwrap();
+    }
+    gateway
+}
+
+#[test]
+fn what_is_beyond_the_limit_is_added_up_and_counted() {
+    let (gateway, reloads) = (many(40), Reloads::new([0xa0; 32]));
+    let of = |most| parse(&page(&gateway, &reloads, (Format::Prometheus, most)));
+    let (all, few) = (of(usize::MAX), of(2000));
+    let series = |families: &BTreeMap<String, Given>| -> usize {
+        families.values().map(|family| family.samples.len()).sum()
+    };
+    assert!(series(&few) <= 2000 && series(&few) > 1500, "{}", series(&few));
+    let told = few["titan_metrics_series"].samples["titan_metrics_series"];
+    assert_eq!(told.to_string(), (series(&few) - 8).to_string(), "but for those of the page");
+    let sum = |families: &BTreeMap<String, Given>, family: &str| -> f64 {
+        families[family].samples.values().sum()
+    };
+    for name in all.keys().filter(|name| {
+        let kinds = ["requests_", "upstream_", "mirror_", "policy_"];
+        let of = name.strip_prefix("titan_").unwrap();
+        kinds.iter().any(|start| of.starts_with(start)) || of.ends_with("_size_bytes")
+    }) {
+        // Of numbers that are not whole the sum depends on their order.
+        assert!((sum(&all, name) - sum(&few, name)).abs() < 1e-6, "{name}");
+    }
+    assert_eq!(sum(&few, "titan_circuit_breaker_state"), 80.0);
+    let count = |family: &str, name: &str| {
+        let labelled = format!("=\"{name}\"");
+        let samples = few[family].samples.iter().filter(|(series, _)| series.contains(&labelled));
+        samples.map(|(_, count)| count).sum::<f64>()
+    };
+    assert_eq!(
+        (count("titan_requests_total", "r0"), count("titan_requests_total", OTHER)),
+        (1.0, 3.0)
+    );
+    // The policy of the last route has refused the second request.
+    assert_eq!(count("titan_upstream_requests_total", OTHER), 2.0);
+    assert!(count("titan_policy_requests_total", OTHER) >= 2.0);
+    assert_eq!(count("titan_requests_total", "(none)"), 0.0);
+    let folded = |families: &BTreeMap<String, Given>| {
+        let kinds = ["route", "upstream", "endpoint", "mirror", "policy", "certificate"];
+        let series = |kind| format!("titan_metrics_folded{{kind=\"{kind}\"}}");
+        kinds.map(|kind| families["titan_metrics_folded"].samples[&series(kind)])
+    };
+    assert_eq!(folded(&all), [0.0; 6]);
+    let folded = folded(&few);
+    assert!(folded[..2].iter().all(|count| *count > 20.0) && folded[5] == 0.0, "{folded:?}");
+}
+
 #[test]
 fn both_formats_say_the_same() {
     let (gateway, reloads) = (served(), Reloads::new([0xa0; 32]));
     let pages = [Format::Prometheus, Format::OpenMetrics];
-    let [one, other] = pages.map(|format| page(&gateway, &reloads, format));
+    let [one, other] = pages.map(|format| page(&gateway, &reloads, (format, usize::MAX)));
     let one: BTreeMap<_, _> =
         parse(&one).into_iter().map(|(name, it)| (name, it.samples)).collect();
     let other = parse_open(&other).into_iter().map(|(name, it)| (name, it.samples)).collect();

@@ -11,7 +11,7 @@
 use std::fmt::{Arguments, Display, Write};
 use titan_http::Fields;
 use titan_http::media_range::Welcome;
-use titan_proxy::{Durations, HistogramSum, Scale, Sizes};
+use titan_proxy::{BUCKETS, Durations, HistogramSum, Scale, Sizes};
 
 /// A format of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,12 @@ pub(super) struct Unit {
 pub(super) struct Text {
     page: String,
     format: Format,
+    /// How many samples it has.
+    series: usize,
 }
+
+/// How many series a histogram is.
+pub(super) const SERIES: usize = BUCKETS + 2;
 
 /// The units of metrics, by the ends of their names.
 const UNITS: [&str; 3] = ["seconds", "bytes", "ratio"];
@@ -153,7 +158,7 @@ pub(super) fn seconds(micros: u64) -> f64 {
 impl Text {
     /// An empty page.
     pub(super) fn new(format: Format) -> Text {
-        Text { page: String::new(), format }
+        Text { page: String::new(), format, series: 0 }
     }
 
     /// The page, complete.
@@ -162,6 +167,11 @@ impl Text {
             self.page.push_str("# EOF\n");
         }
         self.page
+    }
+
+    /// How many series it has so far.
+    pub(super) fn series(&self) -> usize {
+        self.series
     }
 
     /// Begins a family; its samples follow.
@@ -188,6 +198,7 @@ impl Text {
 
     /// A sample of the family that was begun last.
     pub(super) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.series += 1;
         self.page.push_str(name);
         self.labels(labels);
         self.push(format_args!(" {value}\n"));
@@ -202,6 +213,7 @@ impl Text {
         all: &HistogramSum,
     ) {
         let (Family { name, .. }, Unit { bounds, per }) = (family, unit);
+        self.series += SERIES;
         let start = self.page.len();
         self.labels(labels);
         // The same for each bucket, and short beside the page.

@@ -1,5 +1,6 @@
 //! TLS with clients: handshakes, and how long certificates are good.
 
+use super::folding::{Figures, fold};
 use super::text::{Family, Text};
 use titan_proxy::{CertificateStatus, Metrics};
 
@@ -13,17 +14,31 @@ const EXPIRY: Family = Family::gauge(
     "Unix time at which the certificate of a listener expires.",
 );
 
+/// When a certificate expires. Of several it is the first that counts.
+struct Expiry(i64);
+
+impl Figures for Expiry {
+    fn add(&mut self, other: &Expiry) {
+        self.0 = self.0.min(other.0);
+    }
+}
+
 impl Text {
-    /// Those of listeners, by their files.
-    pub(super) fn certificates(&mut self, certificates: &[CertificateStatus]) {
+    /// Those of listeners, by their files; so many with series of their own.
+    pub(super) fn certificates(&mut self, certificates: &[CertificateStatus], own: usize) {
         if certificates.is_empty() {
             return;
         }
+        let files: Vec<_> =
+            certificates.iter().map(|it| it.expiry.file.display().to_string()).collect();
+        let all = certificates
+            .iter()
+            .zip(&files)
+            .map(|(it, file)| ([it.listener.as_str(), file.as_str()], Expiry(it.expiry.expires)));
         self.begin(EXPIRY);
-        for CertificateStatus { listener, expiry } in certificates {
-            let file = expiry.file.display().to_string();
-            let labels = [("listener", listener.as_str()), ("certificate", file.as_str())];
-            self.sample(EXPIRY.name, &labels, expiry.expires);
+        for ([listener, file], Expiry(expires)) in fold(all, own) {
+            let labels = [("listener", listener), ("certificate", file)];
+            self.sample(EXPIRY.name, &labels, expires);
         }
     }
 
