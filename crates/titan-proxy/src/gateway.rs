@@ -32,6 +32,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc as std_mpsc};
 use std::thread::JoinHandle;
 use threads::{End, Plan, allowed_cores, start_thread, worker_count};
 use titan_config::{Config, Workers};
+use titan_io::counter::Durations;
+use titan_io::exemplar::Exemplars;
 use titan_io::io::Phase;
 use titan_io::registry::Registry;
 use titan_io::tls::Files;
@@ -196,6 +198,11 @@ impl Gateway {
     /// What the workers count.
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.loader.0.metrics)
+    }
+
+    /// Where exchanges are noted that are shown beside how long those of the route with that name took.
+    pub fn exemplars(&self, route: &str) -> Arc<Exemplars<Durations>> {
+        Exemplars::of(&self.loader.0.registry, route)
     }
 
     /// Where clients can connect.

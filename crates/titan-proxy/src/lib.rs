@@ -108,6 +108,7 @@ pub use socket::{FileIdentity, SocketFile, remove_stale_socket};
 pub use titan_io::counter::{
     BUCKETS, Counted, Counter, Durations, Histogram, HistogramSum, Scale, Sizes,
 };
+pub use titan_io::exemplar::{Exemplar, Exemplars};
 pub use titan_io::tls::{BadCredentials, Files, TicketSecrets, sha256};
 pub use titan_policies::jwt::{KeySetStatus, Revocation, Revocations, Revoked};
 pub use titan_policies::list::{PolicyFigure, PolicyMetric};

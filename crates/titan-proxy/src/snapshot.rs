@@ -11,11 +11,13 @@ use crate::mirror::{Mirror, MirrorStatus};
 use crate::route::{LookAlikes, Routes, Split};
 use crate::template::PathRewrite;
 use crate::upgrade::{TunnelPermit, Tunnels};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use titan_config::{ByteSize, Config, Importance, Limits, Pressure, Route, Timeouts};
-use titan_io::counter::Counted;
+use titan_io::counter::{BUCKETS, Counted, Durations};
+use titan_io::exemplar::{Exemplar, Exemplars};
 use titan_io::memory::{ClientMemory, UsedMemory};
 use titan_io::registry::Registry;
 use titan_io::tls::{ClientTls, Files};
@@ -40,6 +42,8 @@ pub(crate) struct Snapshot {
     importance: Vec<Importance>,
     /// What is counted for each; behind them for requests that no route took.
     counted: Vec<Arc<Counted<RouteCells>>>,
+    /// Exchanges to show beside how long those of each took.
+    exemplars: Vec<Arc<Exemplars<Durations>>>,
     /// The policies that requests meet.
     pub(crate) chains: Chains,
     pub(crate) upstreams: Vec<Arc<Upstream>>,
@@ -122,6 +126,7 @@ impl Snapshot {
         let around = (registry, workers);
         let upstreams = upstreams.map(|(it, tls)| Upstream::of(it, &config.resolver, tls, around));
         let routes = config.routes.iter().map(|route| route.name.as_str()).chain([NO_ROUTE]);
+        let exemplars = routes.clone().map(|name| Exemplars::of(registry, name));
         let counted = routes.map(|name| Counted::of(registry, name, workers));
         let mirrors = Mirrors {
             config,
@@ -138,6 +143,7 @@ impl Snapshot {
             actions: actions.collect(),
             importance: config.routes.iter().map(|route| route.importance).collect(),
             counted: counted.collect(),
+            exemplars: exemplars.collect(),
             chains: Chains::new(config, credentials, &Shared::new(revoked, registry), around),
             upstreams: upstreams.collect(),
             fallbacks: config.upstreams.iter().map(|it| Fallback::of(it, files)).collect(),
@@ -208,6 +214,13 @@ impl Snapshot {
     /// What is counted for each route, and behind them for requests that no route took.
     pub(crate) fn all_counted(&self) -> &[Arc<Counted<RouteCells>>] {
         &self.counted
+    }
+
+    /// The exemplars of the durations of each route that has any, with its name.
+    pub(crate) fn exemplars(&self) -> HashMap<String, [Option<Exemplar>; BUCKETS]> {
+        let all = self.counted.iter().zip(&self.exemplars);
+        let all = all.map(|(counted, exemplars)| (counted.name().to_owned(), exemplars.all()));
+        all.filter(|(_, exemplars)| exemplars.iter().any(Option::is_some)).collect()
     }
 
     /// How each mirror is doing, in the order of their routes.

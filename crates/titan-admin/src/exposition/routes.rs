@@ -2,8 +2,9 @@
 
 use super::folding::fold;
 use super::text::{Family, SERIES, Text, Unit};
+use std::collections::HashMap;
 use std::sync::Arc;
-use titan_proxy::{Counted, Counter, HistogramSum, RouteCells};
+use titan_proxy::{BUCKETS, Counted, Counter, Exemplar, HistogramSum, RouteCells};
 
 /// The label values of [`RouteCells::classes`].
 const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -24,6 +25,9 @@ const SIZES: [Family; 2] = [
     Family::histogram("titan_response_size_bytes", "Bytes of responses, with their heads."),
 ];
 
+/// Those of the durations of each route that has any.
+pub(super) type RouteExemplars = HashMap<String, [Option<Exemplar>; BUCKETS]>;
+
 /// How many series a route has.
 pub(super) const OF_EACH: usize = CLASSES.len() + 3 * SERIES;
 
@@ -32,7 +36,12 @@ type RouteSum = (([u64; CLASSES.len()], HistogramSum), [HistogramSum; 2]);
 
 impl Text {
     /// So many with series of their own, and besides them what no route took, which is the last of these.
-    pub(super) fn routes(&mut self, routes: &[Arc<Counted<RouteCells>>], own: usize) {
+    pub(super) fn routes(
+        &mut self,
+        routes: &[Arc<Counted<RouteCells>>],
+        exemplars: &RouteExemplars,
+        own: usize,
+    ) {
         let Some((none, named)) = routes.split_last() else { return };
         let mut rows = fold(named.iter().map(|it| ([it.name()], of_route(it))), own);
         rows.push(([none.name()], of_route(none)));
@@ -45,13 +54,14 @@ impl Text {
         self.begin(DURATION);
         let unit = Unit::seconds();
         for ([route], ((_, duration), _)) in &rows {
-            self.histogram(DURATION, &[("route", route)], &unit, duration);
+            let exemplars = exemplars.get(*route).map_or(&[][..], |of_route| of_route);
+            self.histogram(DURATION, &[("route", route)], &unit, duration, exemplars);
         }
         let unit = Unit::bytes();
         for (place, family) in SIZES.into_iter().enumerate() {
             self.begin(family);
             for ([route], (_, sizes)) in &rows {
-                self.histogram(family, &[("route", route)], &unit, &sizes[place]);
+                self.histogram(family, &[("route", route)], &unit, &sizes[place], &[]);
             }
         }
     }

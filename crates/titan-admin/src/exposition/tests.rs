@@ -10,7 +10,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 use titan_config::Config;
-use titan_proxy::{Files, Gateway};
+use titan_proxy::{Exemplar, Files, Gateway};
 
 const CONFIG: &str = "
 workers: 2
@@ -58,6 +58,28 @@ fn page(gateway: &Gateway, reloads: &Reloads, (format, most): (Format, usize)) -
         most,
     };
     write(&sources, format)
+}
+
+#[test]
+fn exemplars_stand_behind_their_buckets_where_the_format_has_them() {
+    let (gateway, reloads) = (served(), Reloads::new([0xa0; 32]));
+    let at = UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
+    let exemplars = gateway.exemplars("fixed");
+    exemplars.note(Exemplar { trace: [0xab; 16], value: 700, at });
+    exemplars.note(Exemplar { trace: [0xcd; 16], value: 70_000_000, at });
+    let page = |format| page(&gateway, &reloads, (format, usize::MAX));
+    let open = page(Format::OpenMetrics);
+    let shown: Vec<_> = open.lines().filter_map(|line| line.split_once(" # {")).collect();
+    let [(one, first), (other, second)] = shown[..] else { panic!("{shown:?}") };
+    let of_bucket = |bound: &str| {
+        format!("titan_request_duration_seconds_bucket{{route=\"fixed\",le=\"{bound}\"}} ")
+    };
+    assert!(one.starts_with(&of_bucket("0.001")), "{one}");
+    assert!(other.starts_with(&of_bucket("+Inf")), "{other}");
+    let trace = |byte: &str| format!("trace_id=\"{}\"", byte.repeat(16));
+    assert_eq!(first, format!("{}}} 0.0007 1700000000.250", trace("ab")));
+    assert_eq!(second, format!("{}}} 70 1700000000.250", trace("cd")));
+    assert!(!page(Format::Prometheus).contains(" # {"));
 }
 
 #[test]

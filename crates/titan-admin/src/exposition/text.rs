@@ -6,12 +6,15 @@
 //! | what is always 1, and only there for its labels | a gauge | an `info`, whose family has no `_info` |
 //! | unit | - | `# UNIT`, which ends the name as well |
 //! | quotes in a help text | as they are | escaped |
+//! | exemplars of buckets | - | behind their counts |
 //! | end | - | `# EOF` |
 
+use crate::hex::hex;
 use std::fmt::{Arguments, Display, Write};
+use std::time::UNIX_EPOCH;
 use titan_http::Fields;
 use titan_http::media_range::Welcome;
-use titan_proxy::{BUCKETS, Durations, HistogramSum, Scale, Sizes};
+use titan_proxy::{BUCKETS, Durations, Exemplar, HistogramSum, Scale, Sizes};
 
 /// A format of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,13 +207,14 @@ impl Text {
         self.push(format_args!(" {value}\n"));
     }
 
-    /// A histogram of the family that was begun last.
+    /// A histogram of the family that was begun last. Where there are exemplars, they are those of its buckets.
     pub(super) fn histogram(
         &mut self,
         family: Family,
         labels: &[(&str, &str)],
         unit: &Unit,
         all: &HistogramSum,
+        exemplars: &[Option<Exemplar>],
     ) {
         let (Family { name, .. }, Unit { bounds, per }) = (family, unit);
         self.series += SERIES;
@@ -221,15 +225,28 @@ impl Text {
         let open = written.strip_suffix('}').unwrap_or("{");
         let comma = if labels.is_empty() { "" } else { "," };
         let mut count = 0;
-        for (bound, bucket) in bounds.iter().map(String::as_str).chain(["+Inf"]).zip(all.buckets) {
-            count += bucket;
+        let bounds = bounds.iter().map(String::as_str).chain(["+Inf"]);
+        for (bucket, (bound, more)) in bounds.zip(all.buckets).enumerate() {
+            count += more;
             for part in [name, "_bucket", open, comma, "le=\"", bound] {
                 self.page.push_str(part);
             }
-            self.push(format_args!("\"}} {count}\n"));
+            self.push(format_args!("\"}} {count}"));
+            self.exemplar(exemplars.get(bucket).copied().flatten(), *per);
+            self.page.push('\n');
         }
         let sum = whole(all.sum) / per;
         self.push(format_args!("{name}_sum{written} {sum}\n{name}_count{written} {count}\n"));
+    }
+
+    /// Behind the count of a bucket, in the format that has them.
+    fn exemplar(&mut self, exemplar: Option<Exemplar>, per: f64) {
+        let Some(Exemplar { trace, value, at }) = exemplar else { return };
+        if self.format == Format::OpenMetrics {
+            let (value, at) = (whole(value) / per, at.duration_since(UNIX_EPOCH));
+            let (trace, at) = (hex(trace), at.unwrap_or_default().as_secs_f64());
+            self.push(format_args!(" # {{trace_id=\"{trace}\"}} {value} {at:.3}"));
+        }
     }
 
     fn labels(&mut self, labels: &[(&str, &str)]) {
@@ -301,7 +318,7 @@ mod tests {
             [(&[("b", "c")][..], "{b=\"c\",", "{b=\"c\"}"), (&[], "{", "")]
         {
             let mut text = Text::new(Format::Prometheus);
-            text.histogram(family, labels, &Unit::bytes(), &all);
+            text.histogram(family, labels, &Unit::bytes(), &all, &[]);
             let buckets = ["64.0\"} 1", "256.0\"} 1", "1024.0\"} 3"];
             let lines = buckets.map(|it| format!("a_bytes_bucket{open}le=\"{it}\n"));
             assert!(text.page.starts_with(&lines.concat()), "{}", text.page);

@@ -3,6 +3,7 @@
 use super::endpoints::OF_ENDPOINT;
 use super::folding::{Need, share_out};
 use super::policies::OF_KEY_SET;
+use super::routes::RouteExemplars;
 use super::text::{Family, Text};
 use super::{breakers, mirrors, policies, routes, upstreams};
 use std::sync::Arc;
@@ -28,6 +29,7 @@ const KINDS: [&str; 7] =
 /// All of them.
 pub(super) struct Things {
     routes: Vec<Arc<Counted<RouteCells>>>,
+    exemplars: RouteExemplars,
     upstreams: Vec<Arc<Counted<UpstreamCells>>>,
     upstreams_now: Vec<UpstreamStatus>,
     mirrors: Vec<MirrorStatus>,
@@ -41,6 +43,7 @@ impl Things {
     pub(super) fn of(metrics: &Metrics, status: &Status) -> Things {
         Things {
             routes: status.routes(),
+            exemplars: status.exemplars(),
             upstreams: status.upstreams(),
             upstreams_now: status.upstreams_now(),
             mirrors: status.mirrors(),
@@ -57,7 +60,7 @@ impl Things {
         let rest = KINDS.len() + 1 + routes::OF_EACH;
         let own = share_out(most.saturating_sub(text.series() + rest), needs);
         let [routes, upstreams, endpoints, mirrors, policies, key_sets, certificates] = own;
-        text.routes(&self.routes, routes);
+        text.routes(&self.routes, &self.exemplars, routes);
         text.upstreams(&self.upstreams, upstreams);
         text.concurrency(&self.upstreams_now, upstreams);
         text.endpoints(&self.upstreams_now, endpoints);

@@ -91,7 +91,7 @@ impl Text {
         for (place, family) in DURATIONS.into_iter().enumerate() {
             self.begin(family);
             for ([upstream], (_, durations)) in &rows {
-                self.histogram(family, &[("upstream", upstream)], &unit, &durations[place]);
+                self.histogram(family, &[("upstream", upstream)], &unit, &durations[place], &[]);
             }
         }
         self.begin(RETRIES);

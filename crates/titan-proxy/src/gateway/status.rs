@@ -5,8 +5,10 @@ use crate::metrics::RouteCells;
 use crate::mirror::MirrorStatus;
 use crate::snapshot::{MemoryStatus, Snapshot};
 use arc_swap::ArcSwap;
+use std::collections::HashMap;
 use std::sync::Arc;
-use titan_io::counter::Counted;
+use titan_io::counter::{BUCKETS, Counted};
+use titan_io::exemplar::Exemplar;
 use titan_io::io::Phase;
 use titan_io::tls::CertificateExpiry;
 use titan_policies::jwt::KeySetStatus;
@@ -78,6 +80,11 @@ impl Status {
     /// What is counted for each route in the order of the file, and behind them for requests that no route took.
     pub fn routes(&self) -> Vec<Arc<Counted<RouteCells>>> {
         self.current.load().all_counted().to_vec()
+    }
+
+    /// The exemplars of the durations of each route that has any, by its name.
+    pub fn exemplars(&self) -> HashMap<String, [Option<Exemplar>; BUCKETS]> {
+        self.current.load().exemplars()
     }
 
     /// What is counted for each upstream, in the order of the file.
