@@ -120,6 +120,7 @@ chaos: ## breaks endpoints behind Titan, HAProxy, Envoy and nginx, and compares 
 bench: peers ## measures CPU time per request next to nginx, HAProxy and a bare forwarder: bench/README.md
 	cd bench/engines && cargo run --release
 	cd bench/engines && cargo run --release --bin probes
+	cd bench/engines && cargo run --release --bin scrapes
 	cd bench/engines/go && go run .
 
 audit: ## checks dependencies for known vulnerabilities; needs databases on the network, so `test` does not include it

@@ -8,13 +8,13 @@ use std::fmt;
 use std::hint::black_box;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use titan_config::{Admin, AdminToken, Config, ListenAddress};
 use titan_http::{FieldName, RequestHead, Status};
 use titan_io::tls::ServerTls;
 use titan_proxy::{BadCredentials, Files, sha256};
 
-/// What of the admin interface may change while it runs: tokens and TLS. Clones are the same one.
+/// What of the admin interface may change while it runs: tokens, TLS, and how much it shows. Clones are the same one.
 #[derive(Clone)]
 pub struct Access(Arc<Shared>);
 
@@ -23,12 +23,15 @@ struct Shared {
     tls: Tls,
     /// Wrong tokens that were presented.
     refused: AtomicU64,
+    /// How many series the page of metrics may have.
+    most_series: AtomicUsize,
 }
 
-/// Tokens and TLS that can be put in force without fail.
+/// Tokens, TLS and the rest, to be put in force without fail.
 pub struct PreparedAccess {
     tokens: Vec<AdminToken>,
     tls: Option<Arc<rustls::ServerConfig>>,
+    most_series: usize,
 }
 
 /// How a socket of the interface can be reached.
@@ -90,6 +93,7 @@ impl Access {
             tokens: ArcSwap::default(),
             tls: Tls::default(),
             refused: AtomicU64::new(0),
+            most_series: AtomicUsize::new(0),
         }));
         access.replace(Access::prepare(config, files)?);
         Ok(access)
@@ -97,16 +101,18 @@ impl Access {
 
     /// Reads what another configuration says.
     pub fn prepare(config: &Config, files: &Files) -> Result<PreparedAccess, BadCredentials> {
-        let Some(Admin { tokens, tls, .. }) = &config.admin else {
-            return Ok(PreparedAccess { tokens: Vec::new(), tls: None });
+        let Some(Admin { tokens, tls, metrics_series, .. }) = &config.admin else {
+            return Ok(PreparedAccess { tokens: Vec::new(), tls: None, most_series: 0 });
         };
         let tls = tls.as_ref().map(|tls| ServerTls::without_resumption(tls, files)).transpose()?;
-        Ok(PreparedAccess { tokens: tokens.clone(), tls })
+        let most_series = usize::try_from(*metrics_series).unwrap_or(usize::MAX);
+        Ok(PreparedAccess { tokens: tokens.clone(), tls, most_series })
     }
 
     /// Puts that in force, from the next request and the next connection on.
     pub fn replace(&self, prepared: PreparedAccess) {
-        let PreparedAccess { tokens, tls } = prepared;
+        let PreparedAccess { tokens, tls, most_series } = prepared;
+        self.0.most_series.store(most_series, Ordering::Relaxed);
         self.0.tokens.store(Arc::new(tokens));
         self.0.tls.set(tls);
     }
@@ -114,6 +120,11 @@ impl Access {
     /// What connections over TCP begin with.
     pub(crate) fn tls(&self) -> &Tls {
         &self.0.tls
+    }
+
+    /// How many series the page of metrics may have.
+    pub(crate) fn most_series(&self) -> usize {
+        self.0.most_series.load(Ordering::Relaxed)
     }
 
     /// How many wrong tokens were presented.

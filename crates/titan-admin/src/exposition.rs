@@ -1,30 +1,34 @@
-//! The metrics as text: the Prometheus exposition format, version 0.0.4.
+//! The metrics as text, for Prometheus and others that scrape it.
+
+mod text;
 
 mod pressure;
 #[cfg(test)]
 mod tests;
 
-mod breakers;
-mod events;
-mod mirrors;
+mod folding;
 
+mod access_logs;
+mod breakers;
+mod endpoints;
+mod events;
+mod memory;
+mod mirrors;
+mod policies;
+mod routes;
+mod tls;
 mod upstreams;
 
+mod things;
+
+pub(crate) use text::Format;
+
 use crate::reloads::{Attempts, Cause};
-use std::fmt::{Display, Write};
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+use text::{Family, Text, seconds};
+use things::Things;
 use titan_observe::events::Dropped;
-use titan_proxy::{
-    Cells, Condition, Counted, Counter, EndpointStatus, Histogram, KeySetStatus, Metrics,
-    PolicyFigure, PolicyMetric, RouteCells, Status,
-};
-
-/// The media type of the format.
-pub(crate) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// The label values of [`RouteCells::classes`].
-const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
+use titan_proxy::{Cells, Counter, Metrics, ProcessFigures, Status};
 
 const OF_WORKER: [Family; 12] = [
     Family::counter("titan_connections_accepted_total", "Client connections accepted."),
@@ -58,30 +62,6 @@ const OPEN: [(Family, usize, usize); 3] = [
     (Family::gauge("titan_tunnels_open", "Open tunnels."), 10, 11),
 ];
 
-const OF_ENDPOINT: [Family; 8] = [
-    Family::gauge("titan_endpoint_requests_active", "Requests in progress."),
-    Family::gauge("titan_endpoint_connections_open", "Open connections, including idle ones."),
-    Family::gauge("titan_endpoint_connections_idle", "Idle connections."),
-    Family::gauge("titan_endpoint_requests_waiting", "Requests waiting for a connection."),
-    Family::gauge(
-        "titan_endpoint_healthy",
-        "Whether it is neither unhealthy by its probes, nor ejected, nor drained by an operator.",
-    ),
-    Family::counter("titan_endpoint_ejections_total", "Ejections."),
-    Family::counter("titan_endpoint_probes_total", "Probes."),
-    Family::counter("titan_endpoint_probes_failed_total", "Probes that failed."),
-];
-
-/// In the order of the figures in [`Text::key_sets`].
-const OF_KEY_SET: [Family; 3] = [
-    Family::gauge("titan_jwks_keys", "Keys in use from a fetched key set."),
-    Family::gauge(
-        "titan_jwks_last_success_timestamp_seconds",
-        "Unix time of the last successful fetch of the key set; 0 for never.",
-    ),
-    Family::counter("titan_jwks_fetches_failed_total", "Failed attempts to fetch the key set."),
-];
-
 /// In the order of the figures in [`Text::reloads`].
 const OF_RELOADS: [Family; 2] = [
     Family::gauge(
@@ -94,63 +74,62 @@ const OF_RELOADS: [Family; 2] = [
     ),
 ];
 
-/// Metrics of one name.
-#[derive(Clone, Copy)]
-struct Family {
-    name: &'static str,
-    kind: &'static str,
-    help: &'static str,
+/// What there is to tell.
+pub(crate) struct Sources<'s> {
+    pub(crate) metrics: &'s Metrics,
+    pub(crate) status: &'s Status,
+    pub(crate) attempts: &'s Attempts,
+    /// How many revocations there are and may be, where there is a file for them.
+    pub(crate) revoked: Option<(usize, usize)>,
+    /// Calls of the admin interface by name and outcome.
+    pub(crate) calls: &'s [(&'s str, &'s str, u64)],
+    /// Those of them with a wrong token.
+    pub(crate) wrong_tokens: u64,
+    pub(crate) started: SystemTime,
+    /// Events that were not written.
+    pub(crate) dropped: Dropped,
+    /// How many series there may be.
+    pub(crate) most: usize,
 }
 
-/// The text as far as it has come.
-struct Text(String);
-
-/// Every metric there is; `revoked` is how many revocations there are and may be, where there is a file for them, `calls`
-/// those of the admin interface by name and outcome, with the wrong tokens among them.
-pub(crate) fn write(
-    (metrics, status): (&Metrics, &Status),
-    attempts: &Attempts,
-    revoked: Option<(usize, usize)>,
-    calls: (&[(&str, &str, u64)], u64),
-    (started, dropped): (SystemTime, Dropped),
-) -> String {
-    let mut text = Text(String::new());
+/// Every metric there is.
+pub(crate) fn write(sources: &Sources<'_>, format: Format) -> String {
+    let Sources { metrics, status, attempts, revoked, calls, wrong_tokens, started, dropped, most } =
+        *sources;
+    let mut text = Text::new(format);
     text.process(started);
     text.events(dropped);
+    let logs = status.access_logs();
+    text.access_logs(metrics, logs.iter().map(AsRef::as_ref));
     text.reloads(attempts, status);
     text.trials(attempts);
-    text.calls(calls);
+    text.calls(calls, wrong_tokens);
     text.workers(metrics);
-    text.routes(&status.routes());
+    text.memory(metrics, &status.memory());
     text.failures(metrics);
-    text.key_sets(&status.key_sets());
     text.revocations(revoked);
-    text.upstreams(&status.upstreams());
-    text.concurrency(&status.concurrency());
-    text.mirrors(&status.mirrors());
-    text.policies(&metrics.policies());
-    text.endpoints(&status.endpoints());
-    text.breakers(&status.upstreams_now());
-    text.0
+    let things = Things::of(metrics, status);
+    things.write(&mut text, most);
+    text.finish()
 }
 
 impl Text {
     fn process(&mut self, started: SystemTime) {
-        let build = Family::gauge("titan_build_info", "Version of the running program; always 1.");
+        let build = Family::info("titan_build_info", "Version of the running program; always 1.");
         self.begin(build);
         self.sample(build.name, &[("version", env!("CARGO_PKG_VERSION"))], 1);
         let start = Family::gauge(
             "titan_process_start_time_seconds",
             "Unix time at which the process started.",
         );
-        self.begin(start);
         let since_epoch = started.duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.sample(start.name, &[], since_epoch.as_secs_f64());
+        self.single(start, since_epoch.as_secs_f64());
+        self.process_figures(&ProcessFigures::now());
     }
 
     fn reloads(&mut self, attempts: &Attempts, status: &Status) {
         let Attempts { digest, applied, refused, last, refused_last, .. } = attempts;
-        let info = Family::gauge(
+        let info = Family::info(
             "titan_config_info",
             "SHA-256 of the configuration in force, without its secrets; always 1.",
         );
@@ -167,15 +146,13 @@ impl Text {
         let last = last.and_then(|last| last.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
         let figures = [last.as_secs_f64(), f64::from(u8::from(refused_last.is_none()))];
         for (family, figure) in OF_RELOADS.into_iter().zip(figures) {
-            self.begin(family);
-            self.sample(family.name, &[], figure);
+            self.single(family, figure);
         }
         let in_use = Family::gauge(
             "titan_config_in_use",
             "Configurations in use: the one in force, and earlier ones that requests still run under.",
         );
-        self.begin(in_use);
-        self.sample(in_use.name, &[], status.configurations_in_use());
+        self.single(in_use, status.configurations_in_use());
     }
 
     fn trials(&mut self, attempts: &Attempts) {
@@ -184,8 +161,7 @@ impl Text {
             "titan_config_on_trial",
             "Whether the configuration in force is taken back unless it is confirmed or its guard is content.",
         );
-        self.begin(on_trial);
-        self.sample(on_trial.name, &[], u8::from(*is_on_trial));
+        self.single(on_trial, u8::from(*is_on_trial));
         let family = Family::counter(
             "titan_config_taken_back_total",
             "Configurations on trial that were taken back.",
@@ -198,11 +174,10 @@ impl Text {
             "titan_history_unsaved",
             "Configurations that the state directory should have and does not.",
         );
-        self.begin(family);
-        self.sample(family.name, &[], unsaved);
+        self.single(family, unsaved);
     }
 
-    fn calls(&mut self, (calls, wrong_tokens): (&[(&str, &str, u64)], u64)) {
+    fn calls(&mut self, calls: &[(&str, &str, u64)], wrong_tokens: u64) {
         let family = Family::counter(
             "titan_admin_calls_total",
             "Calls of the admin interface that change something.",
@@ -215,8 +190,7 @@ impl Text {
             "titan_admin_tokens_refused_total",
             "Calls of the admin interface with a wrong token.",
         );
-        self.begin(family);
-        self.sample(family.name, &[], wrong_tokens);
+        self.single(family, wrong_tokens);
     }
 
     fn workers(&mut self, metrics: &Metrics) {
@@ -234,6 +208,7 @@ impl Text {
                 self.sample(family.name, &[("worker", &worker.to_string())], count);
             }
         }
+        self.handshakes(metrics);
         self.pressure(metrics);
         let busy = Family::counter(
             "titan_worker_busy_seconds_total",
@@ -249,64 +224,12 @@ impl Text {
         }
     }
 
-    fn routes(&mut self, routes: &[Arc<Counted<RouteCells>>]) {
-        let sums: Vec<_> =
-            routes.iter().map(|route| (route.name(), RouteSums::new(route))).collect();
-        let requests = Family::counter(
-            "titan_requests_total",
-            "Exchanges by route and status class; `none` means no complete response.",
-        );
-        self.begin(requests);
-        for (route, sums) in &sums {
-            for (class, count) in CLASSES.into_iter().zip(sums.classes) {
-                self.sample(requests.name, &[("route", route), ("class", class)], count);
-            }
-        }
-        self.begin(Family {
-            name: "titan_request_duration_seconds",
-            kind: "histogram",
-            help: "From the complete request head to the end of the response.",
-        });
-        for (route, sums) in &sums {
-            self.histogram(route, sums);
-        }
-    }
-
-    fn histogram(&mut self, route: &str, sums: &RouteSums) {
-        let bounds = Histogram::BOUNDS.iter().map(|&bound| seconds(bound).to_string());
-        let mut count = 0;
-        for (bound, bucket) in bounds.chain(["+Inf".to_owned()]).zip(&sums.buckets) {
-            count += bucket;
-            let labels = [("route", route), ("le", bound.as_str())];
-            self.sample("titan_request_duration_seconds_bucket", &labels, count);
-        }
-        let route = [("route", route)];
-        self.sample("titan_request_duration_seconds_sum", &route, seconds(sums.micros));
-        self.sample("titan_request_duration_seconds_count", &route, count);
-    }
-
     fn failures(&mut self, metrics: &Metrics) {
         let family =
             Family::counter("titan_exchange_failures_total", "Failed exchanges, by problem code.");
         self.begin(family);
-        let Some(first) = metrics.workers().first() else { return };
-        for (index, (code, _)) in first.failures_by_code().enumerate() {
-            let count =
-                |cells: &Cells| cells.failures_by_code().nth(index).map_or(0, |(_, count)| count);
-            self.sample(family.name, &[("code", code)], metrics.sum(count));
-        }
-    }
-
-    fn key_sets(&mut self, sets: &[KeySetStatus]) {
-        if sets.is_empty() {
-            return;
-        }
-        for (figure, family) in OF_KEY_SET.into_iter().enumerate() {
-            self.begin(family);
-            for KeySetStatus { policy, issuer, keys, fetched_at, failed } in sets {
-                let labels = [("policy", policy.as_str()), ("issuer", issuer.as_str())];
-                self.sample(family.name, &labels, [*keys as u64, *fetched_at, *failed][figure]);
-            }
+        for (code, count) in metrics.failures_by_code() {
+            self.sample(family.name, &[("code", code)], count);
         }
     }
 
@@ -321,98 +244,8 @@ impl Text {
             the store of revoked tokens.",
         );
         for (family, number) in [(entries, count), (most, capacity)] {
-            self.begin(family);
-            self.sample(family.name, &[], number);
+            self.single(family, number);
         }
-    }
-
-    /// What policies count, by their names.
-    fn policies(&mut self, metrics: &[PolicyMetric]) {
-        for PolicyMetric { name, help, label, figures } in metrics {
-            self.begin(Family::counter(name, help));
-            for PolicyFigure { policy, figure, count, event: _ } in figures {
-                let labels = [("policy", policy.as_str()), (*label, *figure)];
-                let labels = if label.is_empty() { &labels[..1] } else { &labels[..] };
-                self.sample(name, labels, *count);
-            }
-        }
-    }
-
-    fn endpoints(&mut self, endpoints: &[EndpointStatus]) {
-        for (figure, family) in OF_ENDPOINT.into_iter().enumerate() {
-            self.begin(family);
-            for status in endpoints {
-                let labels =
-                    [("upstream", status.upstream.as_str()), ("endpoint", status.address.as_str())];
-                self.sample(family.name, &labels, of_endpoint(status)[figure]);
-            }
-        }
-    }
-
-    fn begin(&mut self, family: Family) {
-        let Family { name, kind, help } = family;
-        self.push(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
-    }
-
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
-        self.0.push_str(name);
-        for (place, (label, text)) in labels.iter().enumerate() {
-            self.push(format_args!("{}{label}=\"", if place == 0 { '{' } else { ',' }));
-            self.escaped(text);
-            self.0.push('"');
-        }
-        let close = if labels.is_empty() { "" } else { "}" };
-        self.push(format_args!("{close} {value}\n"));
-    }
-
-    fn escaped(&mut self, text: &str) {
-        for c in text.chars() {
-            match c {
-                '\\' => self.0.push_str("\\\\"),
-                '"' => self.0.push_str("\\\""),
-                '\n' => self.0.push_str("\\n"),
-                other => self.0.push(other),
-            }
-        }
-    }
-
-    fn push(&mut self, text: std::fmt::Arguments<'_>) {
-        self.0.write_fmt(text).expect("a String takes everything");
-    }
-}
-
-impl Family {
-    const fn counter(name: &'static str, help: &'static str) -> Family {
-        Family { name, kind: "counter", help }
-    }
-
-    const fn gauge(name: &'static str, help: &'static str) -> Family {
-        Family { name, kind: "gauge", help }
-    }
-}
-
-/// The cells of one route, added up over all workers.
-struct RouteSums {
-    classes: [u64; CLASSES.len()],
-    buckets: [u64; Histogram::BOUNDS.len() + 1],
-    micros: u64,
-}
-
-impl RouteSums {
-    fn new(route: &Counted<RouteCells>) -> RouteSums {
-        let mut sums = RouteSums {
-            classes: [0; CLASSES.len()],
-            buckets: [0; Histogram::BOUNDS.len() + 1],
-            micros: 0,
-        };
-        for RouteCells { classes, latency, .. } in route.workers() {
-            let counts = sums.classes.iter_mut().zip(classes);
-            counts.for_each(|(sum, class)| *sum += class.get());
-            let counts = sums.buckets.iter_mut().zip(latency.buckets());
-            counts.for_each(|(sum, bucket)| *sum += bucket);
-            sums.micros += latency.micros();
-        }
-        sums
     }
 }
 
@@ -423,6 +256,7 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         accepted,
         closed,
         refused,
+        handshakes: _,
         handshakes_failed,
         certificates_refused,
         received,
@@ -438,6 +272,9 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         // These have families of their own.
         lag_micros: _,
         lag_level: _,
+        receive_buffers: _,
+        kept_heads: _,
+        compression: _,
         pressure_closed: _,
         pressure_shed: _,
         pressure_pauses: _,
@@ -466,17 +303,4 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         tunnels,
         tunnels_closed,
     ]
-}
-
-/// In the order of [`OF_ENDPOINT`].
-fn of_endpoint(status: &EndpointStatus) -> [u64; 8] {
-    let EndpointStatus { active, open, idle, waiting, condition, story, .. } = status;
-    let [active, open, idle, waiting] = [active, open, idle, waiting].map(|it| u64::from(*it));
-    let is_healthy = u64::from(*condition == Condition::Healthy);
-    [active, open, idle, waiting, is_healthy, story.ejections, story.probes, story.probes_failed]
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a microsecond in 285 years does not matter")]
-fn seconds(micros: u64) -> f64 {
-    micros as f64 / 1e6
 }

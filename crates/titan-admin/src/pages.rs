@@ -4,7 +4,7 @@ use crate::access::{self, Access, Caller, Denial, Place, Why};
 use crate::audit::{Audit, Outcome};
 use crate::calls::{self, Call, Entry, Found};
 use crate::configuration;
-use crate::exposition;
+use crate::exposition::{self, Format, Sources};
 use crate::history::Author;
 use crate::http::{Handler, Peer, Request, Response, Tls};
 use crate::identity::Identity;
@@ -73,7 +73,7 @@ Titan admin interface
 
 /healthz           200 while the process runs
 /readyz            200 while connections are accepted, 503 while draining or before token keys are fetched
-/metrics           counters and histograms, Prometheus text format
+/metrics           counters and histograms, Prometheus text format or OpenMetrics
 /openapi.json      a description of all calls, OpenAPI 3.1
 
 /config            the configuration in force: GET; another one: PUT
@@ -97,7 +97,7 @@ Titan
 
 /healthz   200 while the process runs
 /readyz    200 while connections are accepted, 503 while draining or before token keys are fetched
-/metrics   counters and histograms, Prometheus text format
+/metrics   counters and histograms, Prometheus text format or OpenMetrics
 ";
 
 const DESCRIPTION: &str = include_str!("../openapi.json");
@@ -142,7 +142,7 @@ impl Pages {
             (Call::Index, _) => Response::new(Status::OK, TEXT, INDEX),
             (Call::Health, _) => Response::new(Status::OK, TEXT, "ok\n"),
             (Call::Readiness, _) => self.readiness(),
-            (Call::Metrics, _) => self.metrics(),
+            (Call::Metrics, _) => self.metrics(&request.head),
             (Call::Description, _) => Response::new(Status::OK, "application/json", DESCRIPTION),
             // What follows is never open to anybody.
             (_, None) => Why::NoToken.response(),
@@ -202,17 +202,23 @@ impl Pages {
         }
     }
 
-    fn metrics(&self) -> Response {
+    fn metrics(&self, head: &RequestHead) -> Response {
         let revoked = self.store.upgrade().map(|store| store.count(revocations::now()));
         let calls: Vec<_> = self.audit.counts().collect();
-        let text = exposition::write(
-            (&self.metrics, &self.status),
-            &self.reloads.attempts(),
+        let sources = Sources {
+            metrics: &self.metrics,
+            status: &self.status,
+            attempts: &self.reloads.attempts(),
             revoked,
-            (&calls, self.access.refused()),
-            (self.started, self.log.dropped()),
-        );
-        Response::new(Status::OK, exposition::MEDIA_TYPE, text)
+            calls: &calls,
+            wrong_tokens: self.access.refused(),
+            started: self.started,
+            dropped: self.log.dropped(),
+            most: self.access.most_series(),
+        };
+        let format = Format::of(&head.fields);
+        let text = exposition::write(&sources, format);
+        Response::new(Status::OK, format.content_type(), text).with(FieldName::Vary, "Accept")
     }
 }
 

@@ -8,7 +8,7 @@ use crate::node::Node;
 use crate::policy::{KeyHash, key_hash};
 use crate::problem::Problem;
 use crate::read::{At, Read, Reading, at, default, optional, required};
-use crate::readers::{Named, mapping, short_for, text, word_or, words, words_or};
+use crate::readers::{Named, mapping, short_for, text, whole, word_or, words, words_or};
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::tls::{Tls, tls};
@@ -28,6 +28,8 @@ pub struct Admin {
     pub tokens: Vec<AdminToken>,
     /// How TLS is spoken at [`Admin::address`]; `None` without TLS.
     pub tls: Option<Tls>,
+    /// How many series `/metrics` may have.
+    pub metrics_series: u32,
     /// Where the file says so; `None` for the default.
     pub location: Option<Location>,
 }
@@ -91,6 +93,11 @@ section! {
         ),
         /// Serves TLS (HTTPS) at `address`, as a listener does, but without resumption and `hsts`.
         pub(crate) tls: At<Option<Tls>> = default("off", at(tls())),
+        /// How many series `/metrics` may have: some 57 for each route, 70 for each upstream and 8 for each endpoint. Beyond that,
+        /// those that come last in the file are added up under the name `(other)`, as many of each kind as necessary, and
+        /// `titan_metrics_folded` says how many. What belongs to the gateway as a whole, some 30 for each worker and 200
+        /// more, is always there. A series costs some 100 bytes of each scrape, and more in Prometheus.
+        pub(crate) metrics_series: u32 = default("50000", whole(1_000..=5_000_000)),
     }
 }
 
@@ -127,8 +134,14 @@ impl Admin {
 impl AdminFields {
     /// What it comes to.
     pub(crate) fn finish(self) -> Admin {
-        let AdminFields { address: At { value: address, span }, socket, probes, tokens, tls } =
-            self;
+        let AdminFields {
+            address: At { value: address, span },
+            socket,
+            probes,
+            tokens,
+            tls,
+            metrics_series,
+        } = self;
         let token = |Named { key: name, key_span: _, value }: Named<Name, AdminTokenFields>| {
             let AdminTokenFields { sha256, rights } = value;
             AdminToken { name, sha256, rights }
@@ -140,6 +153,7 @@ impl AdminFields {
             tokens: tokens.into_iter().map(token).collect(),
             location: span.location().or(tls.span.location()),
             tls: tls.value,
+            metrics_series,
         }
     }
 

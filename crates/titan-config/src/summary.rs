@@ -23,7 +23,15 @@ impl Config {
         let pinned = if self.workers.pin { ", pinned" } else { "" };
         let admin = match &self.admin {
             None => "off".to_owned(),
-            Some(Admin { address, socket, probes, tokens: _, tls, location: _ }) => {
+            Some(Admin {
+                address,
+                socket,
+                probes,
+                tokens: _,
+                tls,
+                metrics_series: _,
+                location: _,
+            }) => {
                 let tls = if tls.is_some() { ", TLS" } else { "" };
                 let probes =
                     probes.iter().map(|it| format!(", probes on {it}")).collect::<String>();

@@ -40,6 +40,8 @@ pub mod cookie;
 
 pub mod coding;
 
+pub mod media_range;
+
 mod head;
 
 pub use alike::{fold_byte, fold_name, is_alike, is_plain_name, starts_alike};

@@ -3,7 +3,7 @@
 //! A connection that waits holds no buffer, so that idle connections cost next to nothing. The pool
 //! hands out the buffer given back last: it is the one that is still in the cache.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// A buffer that holds a head, or a piece of a small body.
@@ -18,6 +18,8 @@ const KEPT: usize = 16 << 20;
 pub struct Buffers {
     small: RefCell<Vec<Box<[u8]>>>,
     large: RefCell<Vec<Box<[u8]>>>,
+    /// The bytes of all there are, on loan or not.
+    bytes: Cell<usize>,
 }
 
 /// A buffer on loan; goes back when dropped.
@@ -34,19 +36,29 @@ impl Buffers {
             LARGE => self.large.borrow_mut().pop(),
             _ => None,
         };
-        let bytes = kept.unwrap_or_else(|| vec![0; size.max(SMALL)].into_boxed_slice());
+        let bytes = kept.unwrap_or_else(|| {
+            let size = size.max(SMALL);
+            self.bytes.set(self.bytes.get() + size);
+            vec![0; size].into_boxed_slice()
+        });
         Buffer { bytes, home: Rc::clone(self) }
+    }
+
+    /// The bytes of all buffers that there are, on loan or not.
+    pub fn bytes(&self) -> usize {
+        self.bytes.get()
     }
 
     fn put_back(&self, bytes: Box<[u8]>) {
         let shelf = match bytes.len() {
             SMALL => &self.small,
             LARGE => &self.large,
-            _ => return,
+            size => return self.bytes.set(self.bytes.get() - size),
         };
         let mut shelf = shelf.borrow_mut();
-        if shelf.len() * bytes.len() < KEPT {
-            shelf.push(bytes);
+        match shelf.len() * bytes.len() < KEPT {
+            true => shelf.push(bytes),
+            false => self.bytes.set(self.bytes.get() - bytes.len()),
         }
     }
 }
@@ -72,6 +84,20 @@ impl Drop for Buffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_there_are_count_until_they_are_freed() {
+        let buffers = Rc::new(Buffers::default());
+        let taken = [1, LARGE, LARGE + 1].map(|size| buffers.take(size));
+        assert_eq!(buffers.bytes(), SMALL + LARGE + LARGE + 1);
+        drop(taken);
+        assert_eq!(buffers.bytes(), SMALL + LARGE, "what is kept for later counts");
+        drop(buffers.take(SMALL));
+        assert_eq!(buffers.bytes(), SMALL + LARGE);
+        let many: Vec<_> = (0..=KEPT / LARGE).map(|_| buffers.take(LARGE)).collect();
+        drop(many);
+        assert_eq!(buffers.bytes(), SMALL + KEPT);
+    }
 
     #[test]
     fn the_buffer_given_back_last_is_taken_first() {

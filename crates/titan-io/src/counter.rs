@@ -1,6 +1,7 @@
 //! Counters that one thread writes and any thread may read.
 
 use crate::registry::Registry;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,12 +10,39 @@ use std::time::Duration;
 #[derive(Default)]
 pub struct Counter(AtomicU64);
 
-/// Durations, sorted into buckets.
+/// Durations or sizes, sorted into buckets. One thread writes it.
 #[derive(Default)]
-pub struct Histogram {
-    /// By the bounds of [`Histogram::BOUNDS`]; the last one has none.
-    buckets: [Counter; Histogram::BOUNDS.len() + 1],
-    micros: Counter,
+pub struct Histogram<S> {
+    /// By the bounds of the scale; the last one has none.
+    buckets: [Counter; BUCKETS],
+    sum: Counter,
+    scale: PhantomData<S>,
+}
+
+/// How many buckets a histogram has.
+pub const BUCKETS: usize = 15;
+
+/// What is sorted into the buckets of a histogram.
+pub trait Scale {
+    /// Their upper bounds; the last bucket has none.
+    const BOUNDS: [u64; BUCKETS - 1];
+}
+
+/// In microseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Durations;
+
+/// In bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sizes;
+
+/// Histograms of one scale, added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HistogramSum {
+    /// How much fell into each bucket.
+    pub buckets: [u64; BUCKETS],
+    /// The sum of all, in the unit of the scale.
+    pub sum: u64,
 }
 
 /// The cells of a thing that has a name: each worker writes its own, so that counting is a plain store. They belong to the
@@ -65,6 +93,13 @@ impl<T> Counted<T> {
         self.workers.iter().map(|CachePadded(cells)| cells)
     }
 
+    /// One histogram over all workers.
+    pub fn histogram<S: Scale + 'static>(&self, of: impl Fn(&T) -> &Histogram<S>) -> HistogramSum {
+        let mut sum = HistogramSum::default();
+        self.workers().for_each(|cells| sum.add(of(cells)));
+        sum
+    }
+
     /// One figure over all workers.
     pub fn sum(&self, figure: impl Fn(&T) -> u64) -> u64 {
         self.workers().map(figure).sum()
@@ -88,29 +123,66 @@ impl Counter {
     }
 }
 
-impl Histogram {
-    /// The upper bounds of the buckets, in microseconds.
-    pub const BOUNDS: [u64; 14] = [
+impl Scale for Durations {
+    const BOUNDS: [u64; BUCKETS - 1] = [
         250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
         1_000_000, 2_500_000, 10_000_000,
     ];
+}
 
-    /// How many durations fell into each bucket; the last one has no upper bound.
+impl Scale for Sizes {
+    const BOUNDS: [u64; BUCKETS - 1] = [
+        1 << 6,
+        1 << 8,
+        1 << 10,
+        1 << 12,
+        1 << 14,
+        1 << 16,
+        1 << 18,
+        1 << 20,
+        1 << 22,
+        1 << 24,
+        1 << 26,
+        1 << 28,
+        1 << 30,
+        1 << 32,
+    ];
+}
+
+impl<S: Scale> Histogram<S> {
+    /// How much fell into each bucket; the last one has no upper bound.
     pub fn buckets(&self) -> impl Iterator<Item = u64> {
         self.buckets.iter().map(Counter::get)
     }
 
-    /// The sum of all durations in microseconds.
-    pub fn micros(&self) -> u64 {
-        self.micros.get()
+    fn note(&self, value: u64) {
+        let bucket = S::BOUNDS.iter().position(|&bound| value <= bound);
+        self.buckets[bucket.unwrap_or(BUCKETS - 1)].add(1);
+        self.sum.add(value);
     }
+}
 
+impl Histogram<Durations> {
     /// Notes one.
     pub fn record(&self, took: Duration) {
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        let bucket = Histogram::BOUNDS.iter().position(|&bound| micros <= bound);
-        self.buckets[bucket.unwrap_or(Histogram::BOUNDS.len())].add(1);
-        self.micros.add(micros);
+        self.note(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+    }
+}
+
+impl Histogram<Sizes> {
+    /// Notes one of that many bytes.
+    pub fn record(&self, bytes: u64) {
+        self.note(bytes);
+    }
+}
+
+impl HistogramSum {
+    /// Adds what one worker has noted.
+    pub fn add<S: Scale>(&mut self, histogram: &Histogram<S>) {
+        for (sum, count) in self.buckets.iter_mut().zip(histogram.buckets()) {
+            *sum += count;
+        }
+        self.sum = self.sum.wrapping_add(histogram.sum.get());
     }
 }
 
@@ -120,13 +192,27 @@ mod tests {
 
     #[test]
     fn durations_fall_into_the_bucket_with_the_next_bound() {
-        let histogram = Histogram::default();
+        let histogram = Histogram::<Durations>::default();
         for micros in [0, 250, 251, 10_000_000, 10_000_001] {
             histogram.record(Duration::from_micros(micros));
         }
-        let buckets: Vec<_> = histogram.buckets().collect();
+        let mut sum = HistogramSum::default();
+        sum.add(&histogram);
+        let HistogramSum { buckets, sum } = sum;
         assert_eq!((buckets[0], buckets[1], buckets[13], buckets[14]), (2, 1, 1, 1));
-        assert_eq!(histogram.micros(), 20_000_502);
+        assert_eq!(sum, 20_000_502);
+    }
+
+    #[test]
+    fn sizes_of_all_workers_add_up() {
+        let [one, other] = [(); 2].map(|()| Histogram::<Sizes>::default());
+        one.record(64);
+        other.record(64);
+        other.record((1 << 32) + 1);
+        let mut sum = HistogramSum::default();
+        [one, other].iter().for_each(|it| sum.add(it));
+        assert_eq!((sum.buckets[0], sum.buckets[BUCKETS - 1]), (2, 1));
+        assert_eq!(sum.sum, (1 << 32) + 129);
     }
 
     #[test]

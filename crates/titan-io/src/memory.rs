@@ -49,6 +49,11 @@ impl ClientMemory {
         ClientMemory { most, used }
     }
 
+    /// How many bytes are used, and how many there may be.
+    pub fn figures(&self) -> (usize, usize) {
+        (self.used.all.load(Ordering::Relaxed), self.most)
+    }
+
     /// For a body of that client, which has no memory yet.
     pub fn of(&self, client: Option<ClientNetwork>) -> Reservation<'_> {
         let ClientMemory { most, used } = self;

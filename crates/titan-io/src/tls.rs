@@ -7,7 +7,7 @@ mod server;
 mod tickets;
 
 pub use client::{ClientSettings, ClientTls, EndpointTls, client_config};
-pub use credentials::{BadCredentials, Files, bad};
+pub use credentials::{BadCredentials, CertificateExpiry, Files, bad};
 pub use identity::{Identity, sha256};
 pub use server::ServerTls;
 pub use tickets::TicketSecrets;
@@ -36,6 +36,17 @@ pub enum Refused {
     Gone,
     /// Nothing came at all, as from a port scan or a TCP health check.
     Silent,
+}
+
+/// What a handshake with a client has come to.
+#[derive(Debug)]
+pub struct Handshake {
+    /// Who the client is, where it has presented a certificate, and which edition of the files that was judged by.
+    pub shown: Option<(Identity, u64)>,
+    /// Whether both sides agreed on TLS 1.3; else it is TLS 1.2.
+    pub is_tls13: bool,
+    /// Whether an earlier session goes on.
+    pub is_resumed: bool,
 }
 
 /// HTTP/2 as handshakes name it (RFC 9113 section 3.1).
@@ -82,7 +93,7 @@ pub async fn accept(
     transport: &mut Transport,
     server: &ServerTls,
     deadline: CoarseInstant,
-) -> Result<Option<(Identity, u64)>, Refused> {
+) -> Result<Handshake, Refused> {
     let first = transport.read_until(deadline, |unread| unread.first().copied()).await;
     match first.ok_or(Refused::Silent)? {
         HANDSHAKE => {}
@@ -102,8 +113,10 @@ pub async fn accept(
     let identified = agreed.and_then(|()| {
         let (reader, _) = transport.stream.split();
         let session = reader.session().ok_or(Refused::Gone)?;
-        let identified = server.identify(session.shown(), session.is_resumed());
-        identified.inspect_err(|_| session.fail())
+        let (is_tls13, is_resumed) = (session.is_tls13(), session.is_resumed());
+        let identified = server.identify(session.shown(), is_resumed);
+        let shown = identified.inspect_err(|_| session.fail())?;
+        Ok(Handshake { shown, is_tls13, is_resumed })
     });
     if identified.is_err() {
         // What went wrong is said in an alert.

@@ -8,7 +8,9 @@ use crate::buffered_response::BufferedResponse;
 use crate::compress::{Encoders, Encoding};
 use crate::credentials::PolicyCredentials;
 use crate::jwt::{self, KeySetStatus, Revocations};
-use crate::list::{BuildContext, Chain, Counters, PerWorker, PolicyMetric, Ready, Shared};
+use crate::list::{
+    BuildContext, Chain, Counters, PerWorker, PolicyMetric, Ready, Shared, Verdicts,
+};
 use crate::policy::Response;
 use crate::rate_limit::Waiting;
 use crate::state::PolicyState;
@@ -18,6 +20,7 @@ use std::sync::Arc;
 use titan_config::{Config, Policy};
 use titan_http::{BadField, Fields, RequestHead, ResponseHead, Status};
 use titan_io::body::Content;
+use titan_io::counter::Counted;
 use titan_io::io::Phase;
 use titan_io::registry::Registry;
 use titan_io::tls::{BadCredentials, Files};
@@ -35,12 +38,19 @@ pub struct Chains {
 
 /// What policies have counted, also after a reload. It keeps none of them.
 #[derive(Clone, Default)]
-pub struct PolicyCounters(Arc<[Counters]>);
+pub struct PolicyCounters {
+    counters: Arc<[Counters]>,
+    verdicts: Arc<[Arc<Counted<Verdicts>>]>,
+}
 
 impl PolicyCounters {
     /// Every metric of every type of policy.
     pub fn metrics(&self) -> Vec<PolicyMetric> {
-        Counters::metrics(&self.0)
+        let mut metrics = Counters::metrics(&self.counters);
+        if !self.verdicts.is_empty() {
+            metrics.push(Verdicts::metric(&self.verdicts));
+        }
+        metrics
     }
 }
 
@@ -57,6 +67,13 @@ impl Shared {
             authorise: registry.shared((), Verifiers::default),
             ..Shared::default()
         }
+    }
+}
+
+impl PerWorker {
+    /// The bytes that responses use which are being compressed.
+    pub fn compression_memory(&self) -> usize {
+        self.compress.at_work()
     }
 }
 
@@ -99,7 +116,10 @@ impl Chains {
 
     /// What its policies count.
     pub fn counters(&self) -> PolicyCounters {
-        PolicyCounters(self.policies.iter().map(Ready::counters).collect())
+        PolicyCounters {
+            counters: self.policies.iter().map(Ready::counters).collect(),
+            verdicts: self.policies.iter().map(Ready::verdicts).collect(),
+        }
     }
 
     /// Fetches the keys that are elsewhere until the gateway drains.

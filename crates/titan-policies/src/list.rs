@@ -7,7 +7,7 @@ use crate::story::Story;
 use std::sync::Arc;
 use titan_config::{Config, NamedPolicy, PolicyId, PolicyKind, Route};
 use titan_http::BadField;
-use titan_io::counter::Counted;
+use titan_io::counter::{Counted, Counter};
 use titan_io::error::{Error, Kind};
 use titan_io::registry::Registry;
 use titan_io::tls::{BadCredentials, Files};
@@ -18,6 +18,18 @@ pub(crate) struct ChainLink<P: Policy> {
     /// Its place among the policies of the configuration.
     place: usize,
     counted: Arc<Counted<P::Cells>>,
+    verdicts: Arc<Counted<Verdicts>>,
+}
+
+/// What a policy has made of requests.
+#[derive(Default)]
+pub(crate) struct Verdicts {
+    /// Those that went on.
+    passed: Counter,
+    /// Those that it has responded to by itself.
+    responded: Counter,
+    /// Those that it has refused, some of them once their body had come.
+    refused: Counter,
 }
 
 /// A metric of policies: a counter for each policy and each of its figures.
@@ -57,7 +69,8 @@ impl<P: Policy> ChainLink<P> {
         (registry, workers): BuildContext<'_>,
     ) -> ChainLink<P> {
         let counted = Counted::of(registry, name, workers);
-        ChainLink { policy: Arc::new(policy), place, counted }
+        let verdicts = Counted::of(registry, name, workers);
+        ChainLink { policy: Arc::new(policy), place, counted, verdicts }
     }
 
     /// The same for the requests of a route.
@@ -74,6 +87,17 @@ impl<P: Policy> ChainLink<P> {
         OwnState { state, kept, cells: self.counted.cells(worker) }
     }
 
+    /// Counts what it has made of a request.
+    fn count(&self, step: &Result<Step, Error>, worker: usize) {
+        let Verdicts { passed, responded, refused } = self.verdicts.cells(worker);
+        match step {
+            Ok(Step::Go) => passed,
+            Ok(Step::Respond(_)) => responded,
+            Err(_) => refused,
+        }
+        .add(1);
+    }
+
     /// Shows it the body, if it needs one.
     fn check_body(
         &self,
@@ -83,7 +107,10 @@ impl<P: Policy> ChainLink<P> {
         worker: usize,
     ) -> Result<(), Error> {
         match self.policy.needs_body() {
-            Some(_) => self.policy.on_body(body, self.own(state, kept, worker)),
+            Some(_) => {
+                let checked = self.policy.on_body(body, self.own(state, kept, worker));
+                checked.inspect_err(|_| self.verdicts.cells(worker).refused.add(1))
+            }
             None => Ok(()),
         }
     }
@@ -95,6 +122,35 @@ impl<P: Policy> Clone for ChainLink<P> {
             policy: Arc::clone(&self.policy),
             place: self.place,
             counted: Arc::clone(&self.counted),
+            verdicts: Arc::clone(&self.verdicts),
+        }
+    }
+}
+
+impl Verdicts {
+    /// Those of all policies.
+    pub(crate) fn metric(all: &[Arc<Counted<Verdicts>>]) -> PolicyMetric {
+        let figures = all.iter().flat_map(|of_policy| {
+            let count = |of: fn(&Verdicts) -> &Counter| of_policy.sum(|cells| of(cells).get());
+            let counts = [
+                ("passed", count(|it| &it.passed)),
+                ("responded", count(|it| &it.responded)),
+                ("refused", count(|it| &it.refused)),
+            ];
+            let policy = of_policy.name();
+            let figure = move |(figure, count)| PolicyFigure {
+                policy: policy.to_owned(),
+                figure,
+                count,
+                event: None,
+            };
+            counts.map(figure)
+        });
+        PolicyMetric {
+            name: "titan_policy_requests_total",
+            help: "Requests that have come to a policy, by what it has made of them.",
+            label: "verdict",
+            figures: figures.collect(),
         }
     }
 }
@@ -244,6 +300,13 @@ macro_rules! list {
                 }
             }
 
+            /// What it makes of requests.
+            pub(crate) fn verdicts(&self) -> Arc<Counted<Verdicts>> {
+                match self {
+                    $(Ready::$Kind(placed) => Arc::clone(&placed.verdicts),)+
+                }
+            }
+
             /// What it counts.
             pub(crate) fn counters(&self) -> Counters {
                 match self {
@@ -292,6 +355,7 @@ macro_rules! list {
                 $(if let Some(placed) = &self.$field {
                     let own = placed.own(&mut states.$field, &kept.$field, context.worker);
                     let met = placed.policy.on_request(context, own).await;
+                    placed.count(&met, context.worker);
                     if !matches!(met, Ok(Step::Go)) {
                         context.findings.decided_by = Some(placed.place);
                         return met;

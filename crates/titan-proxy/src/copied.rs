@@ -45,6 +45,11 @@ impl CopyMemory {
         CopyMemory { most: most.as_usize(), used }
     }
 
+    /// How many bytes are used, and how many there may be.
+    pub(crate) fn figures(&self) -> (usize, usize) {
+        (self.used.load(Ordering::Relaxed), self.most)
+    }
+
     /// For a body that may have that many bytes, and which belongs to something that takes so many.
     pub(crate) fn body(&self, most: usize, around: usize) -> Result<CopiedBody, Excess> {
         if !self.take(around) {

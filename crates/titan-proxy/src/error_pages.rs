@@ -2,7 +2,7 @@
 
 use crate::problem::CONTENT_TYPE;
 use titan_config::{Config, ErrorPage, ErrorPages};
-use titan_http::coding::parse_weight;
+use titan_http::media_range::Welcome;
 use titan_http::{FieldName, Fields, Status};
 
 /// The pages of a configuration.
@@ -31,19 +31,13 @@ impl Pages {
 /// not say what it wants does; documents are for programs that say so.
 pub(crate) fn prefers(fields: &Fields, media_type: &str) -> bool {
     let media_type = media_type.split(';').next().unwrap_or_default().trim_ascii();
-    let options = |media_type: &str| {
-        let ranges =
-            fields.members(FieldName::Accept).filter_map(|member| range(member, media_type));
-        // The most specific range decides (RFC 9110 section 12.5.1).
-        ranges.max().map_or((0, 0), |(specific, weight)| (weight, specific))
-    };
     if fields.get(FieldName::Accept).is_none() {
         return true;
     }
-    let document = options("application/problem+json").max(options("application/json"));
-    let page = options(media_type);
-    // Of two that are as welcome the one that is named is meant: programs often take `*/*` besides.
-    page.0 > 0 && page >= document
+    let welcome = |media_type| Welcome::of(fields, media_type, None);
+    let document = welcome("application/problem+json").max(welcome("application/json"));
+    let page = welcome(media_type);
+    page.weight > 0 && page >= document
 }
 
 /// Requests the document for a client whose head is refused, unless its `Accept` could be read.
@@ -52,26 +46,6 @@ pub(crate) fn ask_for_document(fields: &mut Fields) {
         // If there is no room for it, the client gets the page.
         let _ = fields.append(FieldName::Accept, CONTENT_TYPE);
     }
-}
-
-/// How specific a range is that has the media type, and its weight in thousandths; one that is malformed has none.
-fn range(member: &[u8], media_type: &str) -> Option<(u8, u16)> {
-    let mut parts = member.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
-    let name = parts.next()?;
-    let (kind, _) = media_type.split_once('/')?;
-    let specific = match name {
-        b"*/*" => 0,
-        _ if name
-            .strip_suffix(b"/*")
-            .is_some_and(|it| it.eq_ignore_ascii_case(kind.as_bytes())) =>
-        {
-            1
-        }
-        _ if name.eq_ignore_ascii_case(media_type.as_bytes()) => 2,
-        _ => return None,
-    };
-    let is_weight = |part: &&[u8]| part.get(..2).is_some_and(|it| it.eq_ignore_ascii_case(b"q="));
-    Some((specific, parts.find(is_weight).map_or(Some(1000), parse_weight)?))
 }
 
 #[cfg(test)]

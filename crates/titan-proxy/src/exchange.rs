@@ -106,6 +106,8 @@ pub(crate) struct Record {
     retry_after: Option<Duration>,
     /// The same, where its client or its route say so.
     deadline: Option<Duration>,
+    /// The attempt that the exchange ends with: the place of its upstream, and when it began.
+    attempt: Option<(usize, Instant)>,
     /// Whether the attempt that runs has sent any of the request.
     is_sent: bool,
     /// The status that its endpoint has responded with, of a call what its own status means, and how long the head took where
@@ -211,6 +213,7 @@ impl Default for Record {
             timeout: None,
             retry_after: None,
             deadline: None,
+            attempt: None,
             is_sent: false,
             responded: None,
             is_body_used: false,
@@ -455,15 +458,19 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     /// Counts the exchange, and runs the end halves of its policies.
     fn count(&mut self, is_complete: bool) {
         let (kept, worker) = self.worker.of_policies();
-        let Record { route, status, started, .. } = &self.record;
+        let Record { route, status, started, attempt, .. } = &self.record;
         let end = ExchangeEnd {
             status: status.filter(|_| is_complete),
             took: started.elapsed(),
             received: self.body.received(),
             sent: self.sink.sent(),
         };
-        let route = *route;
-        self.snapshot.counted(route).cells(worker).count_response(end.status, end.took);
+        let (route, attempt) = (*route, *attempt);
+        self.snapshot.counted(route).cells(worker).count_response(&end);
+        if let Some((upstream, began)) = attempt {
+            let took = (*started + end.took).saturating_duration_since(began);
+            self.snapshot.upstreams[upstream].counted.cells(worker).attempt.record(took);
+        }
         let cells = self.worker.cells();
         cells.received.add(end.received);
         cells.sent.add(end.sent);

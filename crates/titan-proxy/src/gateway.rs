@@ -15,7 +15,7 @@ pub use credentials::{check_credentials, warn_of_credentials};
 pub use error::LoadError;
 pub use inherited::{InheritedListener, Lending, ListenerName};
 pub use listening::Bound;
-pub use status::Status;
+pub use status::{CertificateStatus, Status};
 
 use crate::metrics::Metrics;
 use crate::refused::RefusedHandshakes;
@@ -34,6 +34,8 @@ use std::thread::JoinHandle;
 use std::time::SystemTime;
 use threads::{End, Plan, allowed_cores, start_thread, worker_count};
 use titan_config::{Config, Workers};
+use titan_io::counter::Durations;
+use titan_io::exemplar::Exemplars;
 use titan_io::io::Phase;
 use titan_io::registry::Registry;
 use titan_io::tls::Files;
@@ -64,6 +66,8 @@ struct Loading {
     observer: ObserverWay,
     log: Arc<Log>,
     current: Arc<ArcSwap<Snapshot>>,
+    /// Those of its listeners.
+    certificates: Arc<ArcSwap<Vec<CertificateStatus>>>,
     metrics: Arc<Metrics>,
     /// Whose endpoints are watched over.
     monitored: Monitored,
@@ -204,6 +208,11 @@ impl Gateway {
         Arc::clone(&self.loader.0.metrics)
     }
 
+    /// Where exchanges are noted that are shown beside how long those of the route with that name took.
+    pub fn exemplars(&self, route: &str) -> Arc<Exemplars<Durations>> {
+        Exemplars::of(&self.loader.0.registry, route)
+    }
+
     /// Where clients can connect.
     pub fn listeners(&self) -> Vec<Bound> {
         self.loader.0.in_force().listening.bound()
@@ -211,7 +220,8 @@ impl Gateway {
 
     /// Something that tells how the gateway is doing, also to other threads.
     pub fn status(&self) -> Status {
-        Status::new(&self.loader.0.current, &self.loader.0.retired, self.phase.subscribe())
+        let Loading { current, certificates, retired, .. } = &*self.loader.0;
+        Status::new((current, certificates), retired, self.phase.subscribe())
     }
 
     /// Goes on as before, but is not ready any more for those who ask: a drain is about to begin.
@@ -282,6 +292,7 @@ impl PreparedGateway {
         }
         let monitored = Monitored::new(&registry);
         monitored.set(&snapshot.upstreams);
+        let certificates = Arc::new(ArcSwap::from_pointee(listening.certificates()));
         let in_force = Mutex::new(InForce { workers: config.workers, listening });
         let current = Arc::new(ArcSwap::new(snapshot));
         let measured = (Arc::clone(&metrics), Arc::clone(&current));
@@ -292,6 +303,7 @@ impl PreparedGateway {
             observer: observer.way(),
             log,
             current,
+            certificates,
             metrics,
             monitored,
             phase: watched,
@@ -353,6 +365,7 @@ impl Loader {
         self.0.retired.add(current.swap(Arc::clone(&snapshot)));
         let (listening, added) = self.0.switch(&snapshot, rebound);
         observer.tell(logs);
+        self.0.certificates.store(Arc::new(listening.certificates()));
         let mut in_force = self.0.in_force();
         in_force.listening = listening;
         if *phase.borrow() == Phase::Drain {

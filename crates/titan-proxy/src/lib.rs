@@ -35,6 +35,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
 
 mod pressure;
+mod process;
 
 mod metrics;
 
@@ -99,15 +100,20 @@ mod explain;
 pub use comparison::{ComparisonStatus, ResponseDifference, Sample, ShownValue};
 pub use explain::{Asking, BadQuestion, Explanation, Forwarded, Outcome, explain};
 pub use gateway::{
-    Bound, Gateway, Held, InheritedListener, Lending, ListenerName, LoadError, Loader,
-    PreparedGateway, Status, UpstreamFailure, check_credentials, warn_of_credentials,
+    Bound, CertificateStatus, Gateway, Held, InheritedListener, Lending, ListenerName, LoadError,
+    Loader, PreparedGateway, Status, UpstreamFailure, check_credentials, warn_of_credentials,
 };
 pub use metrics::{Cells, Metrics, RouteCells};
 pub use mirror::MirrorStatus;
 pub use pressure::{Pressure, PressureLevel};
+pub use process::ProcessFigures;
 pub use refused::RefusedHandshakes;
+pub use snapshot::MemoryStatus;
 pub use socket::{FileIdentity, SocketFile, remove_stale_socket};
-pub use titan_io::counter::{Counted, Counter, Histogram};
+pub use titan_io::counter::{
+    BUCKETS, Counted, Counter, Durations, Histogram, HistogramSum, Scale, Sizes,
+};
+pub use titan_io::exemplar::{Exemplar, Exemplars};
 pub use titan_io::tls::{BadCredentials, Files, TicketSecrets, sha256};
 pub use titan_observe::destination::DestinationFigures;
 pub use titan_observe::events::{Event, Field, Log};

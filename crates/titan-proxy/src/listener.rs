@@ -25,7 +25,7 @@ use titan_io::network::ClientNetwork;
 use titan_io::registry::Registry;
 use titan_io::shares::{ClientCounter, Shares};
 use titan_io::stream::Stream;
-use titan_io::tls::{self, BadCredentials, Files, Refused, ServerTls, TicketSecrets};
+use titan_io::tls::{self, BadCredentials, Files, Handshake, Refused, ServerTls, TicketSecrets};
 use titan_io::transport::Transport;
 use tokio::sync::mpsc;
 
@@ -351,7 +351,9 @@ impl AdmittedConnection {
             permit.state.listener_policy.note_refused(refused);
         }
         match accepted {
-            Ok(shown) => {
+            Ok(Handshake { shown, is_tls13, is_resumed }) => {
+                let cells = client.worker.cells();
+                cells.handshakes[usize::from(is_tls13)][usize::from(is_resumed)].add(1);
                 client.transport.renew_grace();
                 client.origin.scheme = Scheme::Https;
                 client.origin.agreed = client.transport.stream.agreed().map(Rc::new);

@@ -6,13 +6,13 @@
 use crate::pressure::Pressure;
 use arc_swap::ArcSwap;
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 use titan_http::Status;
-use titan_io::counter::{Counter, Histogram};
+use titan_io::counter::{Counter, Durations, Histogram, Sizes};
 use titan_io::error::{Error, Kind};
 use titan_observe::events::Log;
 use titan_policies::chain::PolicyCounters;
 use titan_policies::list::{PolicyMetric, refusals};
+use titan_policies::policy::ExchangeEnd;
 
 /// What the workers of a gateway count, whichever route a request takes.
 pub struct Metrics {
@@ -40,6 +40,8 @@ pub struct Cells {
     pub closed: Counter,
     /// Client connections refused because a limit was reached.
     pub refused: Counter,
+    /// Complete TLS handshakes, first those with TLS 1.2, then those with 1.3; of each first full ones, then resumed ones.
+    pub handshakes: [[Counter; 2]; 2],
     /// Client connections that were closed because the TLS handshake failed or did not end.
     pub handshakes_failed: Counter,
     /// Those of them whose client presented no certificate where one is required, or an invalid one.
@@ -72,9 +74,15 @@ pub struct Cells {
     pub pressure_pauses: Counter,
     /// Records of exchanges that were dropped because too many were on their way.
     pub records_dropped: Counter,
+    /// Bytes of receive buffers at the last tick, used or not.
+    pub receive_buffers: Counter,
+    /// Bytes that were kept then for the heads of later exchanges and calls.
+    pub kept_heads: Counter,
+    /// Bytes for responses that were being compressed then.
+    pub compression: Counter,
     /// Ticks of the worker's clock: while they grow, it answers.
     pub ticks: Counter,
-    /// Failed exchanges by kind; [`Cells::failures_by_code`] names the kinds.
+    /// Failed exchanges by kind; [`Metrics::failures_by_code`] names the kinds.
     pub failures: Vec<Counter>,
 }
 
@@ -86,7 +94,11 @@ pub struct RouteCells {
     /// Complete responses by the first digit of their status, from 1; exchanges without one at 0.
     pub classes: [Counter; 6],
     /// From the complete request head to the end of the response.
-    pub latency: Histogram,
+    pub latency: Histogram<Durations>,
+    /// Bytes of each request, its head among them.
+    pub received: Histogram<Sizes>,
+    /// Bytes of each response, or of what there was of it.
+    pub sent: Histogram<Sizes>,
 }
 
 impl Metrics {
@@ -122,6 +134,12 @@ impl Metrics {
         figures.filter(|it| it.figure == figure).map(|it| it.count).sum()
     }
 
+    /// Failed exchanges of all workers by the code of their kind.
+    pub fn failures_by_code(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let sum = |place: usize| self.sum(|cells| cells.failures[place].get());
+        CODES.iter().copied().enumerate().map(move |(place, code)| (code, sum(place)))
+    }
+
     /// One figure over all workers.
     pub fn sum(&self, figure: impl Fn(&Cells) -> u64) -> u64 {
         self.workers.iter().map(figure).sum()
@@ -134,6 +152,7 @@ impl Cells {
             accepted: Counter::default(),
             closed: Counter::default(),
             refused: Counter::default(),
+            handshakes: Default::default(),
             handshakes_failed: Counter::default(),
             certificates_refused: Counter::default(),
             received: Counter::default(),
@@ -150,14 +169,12 @@ impl Cells {
             pressure_shed: Counter::default(),
             pressure_pauses: Counter::default(),
             records_dropped: Counter::default(),
+            receive_buffers: Counter::default(),
+            kept_heads: Counter::default(),
+            compression: Counter::default(),
             ticks: Counter::default(),
             failures: std::iter::repeat_with(Counter::default).take(CODES.len()).collect(),
         }
-    }
-
-    /// Failed exchanges by the code of their kind.
-    pub fn failures_by_code(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        CODES.iter().copied().zip(self.failures.iter().map(Counter::get))
     }
 
     pub(crate) fn count_failure(&self, error: Error) {
@@ -170,9 +187,11 @@ impl Cells {
 
 impl RouteCells {
     /// Counts an exchange that is over.
-    pub(crate) fn count_response(&self, status: Option<Status>, took: Duration) {
-        let class = status.map_or(0, Status::class);
+    pub(crate) fn count_response(&self, end: &ExchangeEnd) {
+        let class = end.status.map_or(0, Status::class);
         self.classes[usize::from(class)].add(1);
-        self.latency.record(took);
+        self.latency.record(end.took);
+        self.received.record(end.received);
+        self.sent.record(end.sent);
     }
 }

@@ -181,7 +181,7 @@ fn share_of_descriptors(open: io::Result<u64>, before: Share) -> Share {
 }
 
 /// Since Linux 6.2 the size of the directory is their number.
-fn open_descriptors() -> io::Result<u64> {
+pub(crate) fn open_descriptors() -> io::Result<u64> {
     let folder = Path::new("/proc/self/fd");
     match fs::metadata(folder).map_or(0, |it| it.len()) {
         0 => Ok(fs::read_dir(folder)?.count() as u64),
@@ -189,11 +189,11 @@ fn open_descriptors() -> io::Result<u64> {
     }
 }
 
-fn most_descriptors() -> Option<u64> {
+pub(crate) fn most_descriptors() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current
 }
 
-fn resident_memory() -> io::Result<u64> {
+pub(crate) fn resident_memory() -> io::Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());

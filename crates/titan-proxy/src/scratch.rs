@@ -98,6 +98,11 @@ impl<S: Reused> Scratches<S> {
         }
     }
 
+    /// What is kept for later takes that many bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.get()
+    }
+
     /// Frees what was unused for a while. To be called now and then.
     pub(crate) fn sweep(&self, now: CoarseInstant) {
         let looked = self.looked.get().unwrap_or(now);

@@ -11,11 +11,13 @@ use crate::mirror::{Mirror, MirrorStatus};
 use crate::route::{LookAlikes, Routes, Split};
 use crate::template::PathRewrite;
 use crate::upgrade::{TunnelPermit, Tunnels};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use titan_config::{AccessLog, ByteSize, Config, Importance, Limits, Pressure, Route, Timeouts};
-use titan_io::counter::Counted;
+use titan_io::counter::{BUCKETS, Counted, Durations};
+use titan_io::exemplar::{Exemplar, Exemplars};
 use titan_io::memory::{ClientMemory, UsedMemory};
 use titan_io::registry::Registry;
 use titan_io::tls::{ClientTls, Files};
@@ -43,6 +45,8 @@ pub(crate) struct Snapshot {
     importance: Vec<Importance>,
     /// What is counted for each; behind them for requests that no route took.
     counted: Vec<Arc<Counted<RouteCells>>>,
+    /// Exchanges to show beside how long those of each took.
+    exemplars: Vec<Arc<Exemplars<Durations>>>,
     /// The policies that requests meet.
     pub(crate) chains: Chains,
     pub(crate) upstreams: Vec<Arc<Upstream>>,
@@ -77,6 +81,19 @@ pub(crate) struct Snapshot {
     pub(crate) request_memory: ClientMemory,
     /// What responses may have whose client is slow.
     pub(crate) response_memory: ClientMemory,
+    /// What copies of requests may have.
+    copy_memory: CopyMemory,
+}
+
+/// The memory for bodies of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryStatus {
+    /// What it is for, in one word.
+    pub purpose: &'static str,
+    /// The bytes in use.
+    pub used: usize,
+    /// The bytes that there may be.
+    pub most: usize,
 }
 
 /// What a route does, ready to be done.
@@ -116,6 +133,7 @@ impl Snapshot {
         let around = (registry, workers);
         let upstreams = upstreams.map(|(it, tls)| Upstream::of(it, &config.resolver, tls, around));
         let routes = config.routes.iter().map(|route| route.name.as_str()).chain([NO_ROUTE]);
+        let exemplars = routes.clone().map(|name| Exemplars::of(registry, name));
         let counted = routes.map(|name| Counted::of(registry, name, workers));
         let mirrors = Mirrors {
             config,
@@ -132,6 +150,7 @@ impl Snapshot {
             actions: actions.collect(),
             importance: config.routes.iter().map(|route| route.importance).collect(),
             counted: counted.collect(),
+            exemplars: exemplars.collect(),
             chains: Chains::new(config, credentials, &Shared::new(revoked, registry), around),
             upstreams: upstreams.collect(),
             fallbacks: config.upstreams.iter().map(|it| Fallback::of(it, files)).collect(),
@@ -154,6 +173,7 @@ impl Snapshot {
             decoding_memory: memory(registry, Bodies::Decoded, config.limits.decoding_memory),
             request_memory: memory(registry, Bodies::Held, config.limits.request_memory),
             response_memory: memory(registry, Bodies::ReadAhead, config.limits.response_memory),
+            copy_memory: mirrors.memory,
         };
         registry.sweep();
         snapshot
@@ -205,6 +225,13 @@ impl Snapshot {
         &self.counted
     }
 
+    /// The exemplars of the durations of each route that has any, with its name.
+    pub(crate) fn exemplars(&self) -> HashMap<String, [Option<Exemplar>; BUCKETS]> {
+        let all = self.counted.iter().zip(&self.exemplars);
+        let all = all.map(|(counted, exemplars)| (counted.name().to_owned(), exemplars.all()));
+        all.filter(|(_, exemplars)| exemplars.iter().any(Option::is_some)).collect()
+    }
+
     /// How each mirror is doing, in the order of their routes.
     pub(crate) fn mirrors(&self) -> Vec<MirrorStatus> {
         let mirror = |action: &Action| match action {
@@ -212,6 +239,17 @@ impl Snapshot {
             Action::Redirect(_) | Action::Respond(..) | Action::Files(_) => None,
         };
         self.actions.iter().filter_map(mirror).collect()
+    }
+
+    /// What its bodies have of the memory for them, over all workers.
+    pub(crate) fn memory(&self) -> [MemoryStatus; 4] {
+        [
+            ("request_decoding", self.decoding_memory.figures()),
+            ("held_requests", self.request_memory.figures()),
+            ("slow_responses", self.response_memory.figures()),
+            ("mirror_copies", self.copy_memory.figures()),
+        ]
+        .map(|(purpose, (used, most))| MemoryStatus { purpose, used, most })
     }
 
     /// A place for one more tunnel, if there is one.

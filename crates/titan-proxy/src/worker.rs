@@ -184,6 +184,14 @@ impl Worker {
         self.cells().lag_level.set(level as u64);
     }
 
+    fn note_memory(&self) {
+        let heads = self.scratches.bytes() + self.calls.bytes();
+        let cells = self.cells();
+        cells.receive_buffers.set(self.io.buffers.bytes() as u64);
+        cells.kept_heads.set(heads as u64);
+        cells.compression.set(self.policies.compression_memory() as u64);
+    }
+
     /// Ticks for ever: without that there are no timeouts.
     pub(crate) async fn tick(&self) -> Infallible {
         let mut ticks = tokio::time::interval(TICK);
@@ -204,6 +212,7 @@ impl Worker {
                     self.observed.tick();
                     self.scratches.sweep(self.io.clock.now());
                     self.calls.sweep(self.io.clock.now());
+                    self.note_memory();
                     self.cells().busy_micros.set(processor_micros());
                     self.cells().ticks.add(1);
                 }

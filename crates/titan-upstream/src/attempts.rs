@@ -48,8 +48,8 @@ pub struct Attempt {
 /// An attempt that the breakers let pass, where there are any: they are told how it fares. Dropped before, it says nothing.
 pub struct AdmittedAttempt {
     attempt: Attempt,
-    /// When its breaker let it pass.
-    began: Duration,
+    /// When its endpoint was chosen.
+    began: Instant,
     /// Until its breaker knows how it has fared.
     ticket: Cell<Option<Ticket>>,
     /// Whether the endpoint's health knows.
@@ -192,7 +192,7 @@ impl Attempts {
             Some(breaking) => self.admit_by(breaking, choose, random),
             None => {
                 let attempt = choose(self, 0, random, since_start(at)).ok_or(Kind::NoEndpoint)?;
-                Ok(AdmittedAttempt::new(attempt, Duration::ZERO, None))
+                Ok(AdmittedAttempt::new(attempt, Instant::now(), None))
             }
         }
     }
@@ -206,7 +206,8 @@ impl Attempts {
         mut random: u64,
     ) -> Result<AdmittedAttempt, Kind> {
         // A request may have waited since it began, or may have been tried.
-        let now = since_start(Instant::now());
+        let at = Instant::now();
+        let now = since_start(at);
         let of_upstream = breaking.enter(now).map_err(|rejected| self.reject(rejected))?;
         let mut rejected_count = 0;
         while let Some(attempt) = choose(self, rejected_count, random, now) {
@@ -215,7 +216,7 @@ impl Attempts {
                 None => breaking.enter_endpoint(attempt.endpoint(), now),
             };
             match ticket {
-                Ok(ticket) => return Ok(AdmittedAttempt::new(attempt, now, Some(ticket))),
+                Ok(ticket) => return Ok(AdmittedAttempt::new(attempt, at, Some(ticket))),
                 Err(rejected) => {
                     self.reject(rejected);
                     if rejected_count == MAX_REJECTED {
@@ -273,9 +274,14 @@ impl Attempts {
 }
 
 impl AdmittedAttempt {
-    fn new(attempt: Attempt, began: Duration, ticket: Option<Ticket>) -> AdmittedAttempt {
+    fn new(attempt: Attempt, began: Instant, ticket: Option<Ticket>) -> AdmittedAttempt {
         let (ticket, is_noted) = (Cell::new(ticket), Cell::new(false));
         AdmittedAttempt { attempt, began, ticket, is_noted }
+    }
+
+    /// When its endpoint was chosen.
+    pub fn began(&self) -> Instant {
+        self.began
     }
 
     /// Notes how the request has fared in the end: with a response, whose head took so long where that was measured, or with
@@ -295,7 +301,7 @@ impl AdmittedAttempt {
         let now = since_start(Instant::now());
         let outcome = match end {
             Ok((status, took)) => breaking.rules.responded(status, took.unwrap_or_default()),
-            Err(kind) => breaking.rules.failed(kind, now.saturating_sub(self.began)),
+            Err(kind) => breaking.rules.failed(kind, now.saturating_sub(since_start(self.began))),
         };
         breaking.complete(self.endpoint(), (ticket, outcome), now);
     }

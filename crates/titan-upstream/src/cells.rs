@@ -1,6 +1,6 @@
 //! What is counted for an upstream.
 
-use titan_io::counter::Counter;
+use titan_io::counter::{Counter, Durations, Histogram};
 
 /// What is counted for an upstream.
 #[derive(Default)]
@@ -25,10 +25,16 @@ pub struct UpstreamCells {
     pub rejected: Counter,
     /// Connections opened.
     pub connects: Counter,
+    /// How long each of them took, its TLS handshake included.
+    pub connect: Histogram<Durations>,
     /// Attempts over a connection that was open already.
     pub reuses: Counter,
     /// Attempts that failed.
     pub failures: Counter,
+    /// From the choice of an endpoint to the head of its response.
+    pub first_byte: Histogram<Durations>,
+    /// From the choice of an endpoint to the end of its response, or to its failure.
+    pub attempt: Histogram<Durations>,
 }
 
 /// Why an attempt was repeated.

@@ -9,6 +9,8 @@ pub(crate) fn look(gateway: &Gateway) {
     let log = gateway.log();
     gateway.upstream_failures().into_iter().for_each(|it| log.tell(of_upstream(it)));
     gateway.refused_handshakes().into_iter().for_each(|it| log.tell(of_handshakes(it)));
+    let logs = gateway.status().access_logs();
+    logs.iter().filter_map(|it| it.take_trouble()).for_each(|it| log.tell(of_access_log(it)));
     lasting(log, (LogArea::Tls, "certificates"), gateway.warnings());
     lasting(log, (LogArea::Policy, "token_keys"), gateway.key_failures());
 }
@@ -37,6 +39,10 @@ fn of_upstream(failure: UpstreamFailure) -> Event {
         .times(count)
         .at(at)
         .once(Repeat::ByMinute)
+}
+
+fn of_access_log(trouble: String) -> Event {
+    Event::new((LogArea::Log, LogLevel::Warn), "access_log_failed", trouble)
 }
 
 /// A client that is refused may be one that should not be; others fail all day wherever the internet can connect.

@@ -33,6 +33,8 @@ const LISTED: &[(&str, &str)] = &[
     ("docs/access-log.schema.json", "generated from the fields of access logs"),
     ("docs/operations.md", "how to run it"),
     ("docs/decisions/*.md", "a page for each decision"),
+    ("docs/monitoring/*.yml", "alerts for Prometheus, and when each of them fires"),
+    ("docs/monitoring/grafana.json", "a dashboard, whose queries a test runs"),
     ("packaging/Dockerfile", "the container"),
     ("packaging/Dockerfile.dockerignore", "what the container is not built from"),
     ("packaging/titan.service", "the systemd unit"),

@@ -1,6 +1,8 @@
 //! Metrics of circuit breakers.
 
-use super::{Family, Text};
+use super::folding::fold;
+use super::text::{Family, Text};
+use std::time::Duration;
 use titan_proxy::{BreakerNow, BreakerState, UpstreamStatus};
 
 /// In the order in which [`Text::breakers`] writes them.
@@ -16,44 +18,69 @@ const OF_BREAKER: [Family; 3] = [
     ),
 ];
 
+const STATES: usize = BreakerState::ALL.len();
+const CHANGES: usize = BreakerState::CHANGES.len();
+
+/// How many series a breaker has.
+pub(super) const OF_EACH: usize = 2 * STATES + CHANGES;
+
+/// How many breakers are in each state and how often they have changed, and how long they were in each.
+type BreakerSum = (([u64; STATES], [u64; CHANGES]), [Duration; STATES]);
+
+/// The labels of a breaker, and its figures.
+type Row<'s> = (Vec<(&'static str, &'s str)>, BreakerSum);
+
 impl Text {
-    /// Those of upstreams, and with the label `endpoint` those of endpoints.
-    pub(super) fn breakers(&mut self, upstreams: &[UpstreamStatus]) {
-        let breakers: Vec<(Vec<(&str, &str)>, &BreakerNow)> = upstreams
-            .iter()
-            .flat_map(|upstream| {
-                let name = ("upstream", upstream.name.as_str());
-                let whole = upstream.breaker.iter().map(move |breaker| (vec![name], breaker));
-                let own = upstream.endpoints.iter().filter_map(move |it| {
-                    let address = ("endpoint", it.endpoint.address.as_str());
-                    Some((vec![name, address], it.breaker.as_ref()?))
-                });
-                whole.chain(own)
+    /// Those of upstreams, and with the label `endpoint` those of endpoints, so many of each with series of their own.
+    pub(super) fn breakers(&mut self, upstreams: &[UpstreamStatus], own: (usize, usize)) {
+        let whole = upstreams.iter().filter_map(|upstream| {
+            Some(([upstream.name.as_str()], of_breaker(upstream.breaker.as_ref()?)))
+        });
+        let members = upstreams.iter().flat_map(|upstream| {
+            upstream.endpoints.iter().filter_map(|it| {
+                let names = [upstream.name.as_str(), it.endpoint.address.as_str()];
+                Some((names, of_breaker(it.breaker.as_ref()?)))
             })
-            .collect();
+        });
+        let whole = fold(whole, own.0).into_iter();
+        let whole = whole.map(|([upstream], sum)| (vec![("upstream", upstream)], sum));
+        let members = fold(members, own.1).into_iter();
+        let members = members.map(|([upstream, endpoint], sum)| {
+            (vec![("upstream", upstream), ("endpoint", endpoint)], sum)
+        });
+        self.breaker_rows(&whole.chain(members).collect::<Vec<_>>());
+    }
+
+    fn breaker_rows(&mut self, rows: &[Row<'_>]) {
         let [state, transitions, seconds] = OF_BREAKER;
         self.begin(state);
-        for (labels, breaker) in &breakers {
-            for each in BreakerState::ALL {
+        for (labels, ((counts, _), _)) in rows {
+            for (each, count) in BreakerState::ALL.into_iter().zip(counts) {
                 let labels = [&labels[..], &[("state", each.name())]].concat();
-                self.sample(state.name, &labels, u8::from(breaker.status.state == each));
+                self.sample(state.name, &labels, count);
             }
         }
         self.begin(transitions);
-        for (labels, breaker) in &breakers {
-            for (from, to) in BreakerState::CHANGES {
+        for (labels, ((_, changes), _)) in rows {
+            for ((from, to), count) in BreakerState::CHANGES.into_iter().zip(changes) {
                 let labels = [&labels[..], &[("from", from.name()), ("to", to.name())]].concat();
-                let count = breaker.figures.transitions[from.index()][to.index()];
                 self.sample(transitions.name, &labels, count);
             }
         }
         self.begin(seconds);
-        for (labels, breaker) in &breakers {
-            for each in BreakerState::ALL {
+        for (labels, (_, lasted)) in rows {
+            for (each, lasted) in BreakerState::ALL.into_iter().zip(lasted) {
                 let labels = [&labels[..], &[("state", each.name())]].concat();
-                let lasted = breaker.figures.lasted[each.index()].as_secs_f64();
-                self.sample(seconds.name, &labels, lasted);
+                self.sample(seconds.name, &labels, lasted.as_secs_f64());
             }
         }
     }
+}
+
+fn of_breaker(breaker: &BreakerNow) -> BreakerSum {
+    let BreakerNow { status, figures, .. } = breaker;
+    let states = BreakerState::ALL.map(|each| u64::from(status.state == each));
+    let changes =
+        BreakerState::CHANGES.map(|(from, to)| figures.transitions[from.index()][to.index()]);
+    ((states, changes), BreakerState::ALL.map(|each| figures.lasted[each.index()]))
 }

@@ -1,6 +1,7 @@
 //! Metrics of mirrors.
 
-use super::{Family, Text};
+use super::folding::OTHER;
+use super::text::{Family, Text};
 use titan_proxy::{ComparisonStatus, MirrorStatus};
 
 /// In the order of the figures in [`Text::mirrors`].
@@ -32,7 +33,9 @@ const NOT_COMPARED: Family = Family::counter(
 );
 
 impl Text {
-    pub(super) fn mirrors(&mut self, mirrors: &[MirrorStatus]) {
+    /// So many with series of their own.
+    pub(super) fn mirrors(&mut self, mirrors: &[MirrorStatus], own: usize) {
+        let mirrors = &folded(mirrors, own)[..];
         for (figure, family) in OF_MIRROR.into_iter().enumerate() {
             self.begin(family);
             for MirrorStatus { route, upstream, running, sent, failed, .. } in mirrors {
@@ -71,4 +74,44 @@ impl Text {
             self.sample(family.name, &[("route", route), (label, value)], count);
         }
     }
+}
+
+/// How many series one has.
+pub(super) fn series(mirror: &MirrorStatus) -> usize {
+    let of_comparison = |it: &ComparisonStatus| 2 + it.differing.len() + it.not_compared.len();
+    let comparison = mirror.comparison.as_ref().map_or(0, of_comparison);
+    OF_MIRROR.len() + mirror.dropped.len() + comparison
+}
+
+/// The first of these, and behind them the sum of the others.
+fn folded(mirrors: &[MirrorStatus], own: usize) -> Vec<MirrorStatus> {
+    let (first, others) = mirrors.split_at(own.min(mirrors.len()));
+    let mut folded = first.to_vec();
+    let sum = others.iter().cloned().reduce(|mut sum, other| {
+        sum.running += other.running;
+        sum.sent += other.sent;
+        sum.failed += other.failed;
+        add(&mut sum.dropped, &other.dropped);
+        match (&mut sum.comparison, other.comparison) {
+            (Some(sum), Some(other)) => {
+                sum.equal += other.equal;
+                sum.different += other.different;
+                add(&mut sum.differing, &other.differing);
+                add(&mut sum.not_compared, &other.not_compared);
+            }
+            (sum, other) => *sum = sum.take().or(other),
+        }
+        sum
+    });
+    folded.extend(sum.map(|sum| MirrorStatus {
+        route: OTHER.to_owned(),
+        upstream: OTHER.to_owned(),
+        ..sum
+    }));
+    folded
+}
+
+/// All mirrors have the same words in the same order.
+fn add(sums: &mut [(&'static str, u64)], counts: &[(&'static str, u64)]) {
+    sums.iter_mut().zip(counts).for_each(|((_, sum), (_, count))| *sum += count);
 }

@@ -1,6 +1,6 @@
 //! How near the gateway is to its own limits.
 
-use super::{Family, Text, seconds};
+use super::text::{Family, Text, seconds};
 use titan_proxy::Metrics;
 
 impl Text {
@@ -10,8 +10,7 @@ impl Text {
             "titan_pressure_level",
             "Step in force: 1 connections close after their response, 2 sheddable requests are refused, 3 none is accepted.",
         );
-        self.begin(level);
-        self.sample(level.name, &[], metrics.pressure.level() as u8);
+        self.single(level, metrics.pressure.level() as u8);
         let ratio = Family::gauge(
             "titan_pressure_ratio",
             "What the process uses, as a part of what there may be; 0 without a limit.",

@@ -1,5 +1,8 @@
 //! The exposition of a gateway that has served, read by a strict parser.
 
+use super::endpoints::OF_ENDPOINT;
+use super::folding::OTHER;
+use super::policies::OF_KEY_SET;
 use super::*;
 use crate::reloads::{Reloads, Subject};
 use std::collections::{BTreeMap, HashSet};
@@ -7,7 +10,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 use titan_config::Config;
-use titan_proxy::{Files, Gateway};
+use titan_proxy::{Exemplar, Files, Gateway};
 
 const CONFIG: &str = "
 workers: 2
@@ -40,16 +43,44 @@ fn text_of(gateway: &Gateway) -> String {
 }
 
 fn text_after(gateway: &Gateway, reloads: &Reloads) -> String {
-    let (metrics, status) = (gateway.metrics(), gateway.status());
-    let calls = [("reload", "done", 3)];
-    let dropped = Dropped { queue: 3, rate: 4 };
-    write(
-        (&metrics, &status),
-        &reloads.attempts(),
-        Some((2, 7)),
-        (&calls, 5),
-        (UNIX_EPOCH, dropped),
-    )
+    page(gateway, reloads, (Format::Prometheus, usize::MAX))
+}
+
+fn page(gateway: &Gateway, reloads: &Reloads, (format, most): (Format, usize)) -> String {
+    let sources = Sources {
+        metrics: &gateway.metrics(),
+        status: &gateway.status(),
+        attempts: &reloads.attempts(),
+        revoked: Some((2, 7)),
+        calls: &[("reload", "done", 3)],
+        wrong_tokens: 5,
+        started: UNIX_EPOCH,
+        dropped: Dropped { queue: 3, rate: 4 },
+        most,
+    };
+    write(&sources, format)
+}
+
+#[test]
+fn exemplars_stand_behind_their_buckets_where_the_format_has_them() {
+    let (gateway, reloads) = (served(), Reloads::new([0xa0; 32]));
+    let at = UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
+    let exemplars = gateway.exemplars("fixed");
+    exemplars.note(Exemplar { trace: [0xab; 16], value: 700, at });
+    exemplars.note(Exemplar { trace: [0xcd; 16], value: 70_000_000, at });
+    let page = |format| page(&gateway, &reloads, (format, usize::MAX));
+    let open = page(Format::OpenMetrics);
+    let shown: Vec<_> = open.lines().filter_map(|line| line.split_once(" # {")).collect();
+    let [(one, first), (other, second)] = shown[..] else { panic!("{shown:?}") };
+    let of_bucket = |bound: &str| {
+        format!("titan_request_duration_seconds_bucket{{route=\"fixed\",le=\"{bound}\"}} ")
+    };
+    assert!(one.starts_with(&of_bucket("0.001")), "{one}");
+    assert!(other.starts_with(&of_bucket("+Inf")), "{other}");
+    let trace = |byte: &str| format!("trace_id=\"{}\"", byte.repeat(16));
+    assert_eq!(first, format!("{}}} 0.0007 1700000000.250", trace("ab")));
+    assert_eq!(second, format!("{}}} 70 1700000000.250", trace("cd")));
+    assert!(!page(Format::Prometheus).contains(" # {"));
 }
 
 #[test]
@@ -109,7 +140,8 @@ routes:
 #[test]
 fn the_exposition_is_in_the_format_and_says_what_happened() {
     let gateway = served();
-    let families = parse(&text_of(&gateway));
+    let page = text_of(&gateway);
+    let families = parse(&page);
     let sum = |family: &str, labels: &str| {
         let of_labels = |(sample, _): &(&String, &f64)| sample.contains(labels);
         families[family].samples.iter().filter(of_labels).map(|(_, value)| value).sum::<f64>()
@@ -119,11 +151,24 @@ fn the_exposition_is_in_the_format_and_says_what_happened() {
     assert_eq!(sum("titan_requests_total", "route=\"(none)\",class=\"4xx\""), 1.0);
     assert_eq!(sum("titan_rate_limit_requests_total", "policy=\"few\",verdict=\"allowed\""), 1.0);
     assert_eq!(sum("titan_rate_limit_requests_total", ""), 1.0);
+    let verdicts = ["passed", "responded", "refused"]
+        .map(|it| sum("titan_policy_requests_total", &format!("policy=\"few\",verdict=\"{it}\"")));
+    assert_eq!(verdicts, [1.0, 0.0, 0.0]);
     assert_eq!(sum("titan_requests_begun_total", ""), 3.0);
     assert_eq!(sum("titan_connections_accepted_total", ""), 1.0);
     assert_eq!(sum("titan_exchange_failures_total", "code=\"no-route\""), 1.0);
     assert_eq!(sum("titan_exchange_failures_total", "code=\"connect\""), 1.0);
     assert_eq!(sum("titan_request_duration_seconds", "_count{route=\"fixed\"}"), 1.0);
+    for (family, all) in [
+        ("titan_request_size_bytes", "titan_received_bytes_total"),
+        ("titan_response_size_bytes", "titan_sent_bytes_total"),
+    ] {
+        let of_route = |route| sum(family, &format!("_sum{{route=\"{route}\"}}"));
+        let routes = ["fixed", "proxied", "(none)"].map(of_route);
+        assert!(routes.iter().all(|bytes| *bytes > 0.0), "{routes:?}");
+        assert_eq!(routes.iter().sum::<f64>(), sum(all, ""));
+        assert_eq!(sum(family, "_count{route=\"fixed\"}"), 1.0);
+    }
     assert!(sum("titan_received_bytes_total", "") > 0.0);
     assert!(sum("titan_sent_bytes_total", "") > 0.0);
     let endpoint = "upstream=\"nobody\",endpoint=\"unix:/nowhere/at-all\"";
@@ -218,6 +263,10 @@ fn every_family_is_there() {
     let names: Vec<_> =
         families.iter().map(|(name, family)| format!("{name} {}", family.kind)).collect();
     insta::assert_snapshot!(names.join("\n"), @r"
+    titan_access_log_dropped_total counter
+    titan_access_log_failing gauge
+    titan_access_log_lines_total counter
+    titan_access_log_written_bytes_total counter
     titan_admin_calls_total counter
     titan_admin_tokens_refused_total counter
     titan_build_info gauge
@@ -252,6 +301,10 @@ fn every_family_is_there() {
     titan_http2_streams_opened_total counter
     titan_jwt_revocations gauge
     titan_jwt_revocations_capacity gauge
+    titan_memory_bytes gauge
+    titan_memory_limit_bytes gauge
+    titan_metrics_folded gauge
+    titan_metrics_series gauge
     titan_mirror_comparisons_total counter
     titan_mirror_copies_dropped_total counter
     titan_mirror_copies_failed_total counter
@@ -262,20 +315,31 @@ fn every_family_is_there() {
     titan_pressure_actions_total counter
     titan_pressure_level gauge
     titan_pressure_ratio gauge
+    titan_process_cpu_seconds_total counter
+    titan_process_max_fds gauge
+    titan_process_open_fds gauge
+    titan_process_resident_memory_bytes gauge
     titan_process_start_time_seconds gauge
     titan_received_bytes_total counter
+    titan_records_dropped_total counter
     titan_request_duration_seconds histogram
+    titan_request_size_bytes histogram
     titan_requests_begun_total counter
     titan_requests_total counter
+    titan_response_size_bytes histogram
     titan_sent_bytes_total counter
     titan_tls_client_certificates_refused_total counter
     titan_tls_handshakes_failed_total counter
+    titan_tls_handshakes_total counter
     titan_tunnels_closed_total counter
     titan_tunnels_open gauge
     titan_tunnels_opened_total counter
+    titan_upstream_attempt_duration_seconds histogram
     titan_upstream_attempts_total counter
+    titan_upstream_connect_duration_seconds histogram
     titan_upstream_connects_total counter
     titan_upstream_failures_total counter
+    titan_upstream_first_byte_duration_seconds histogram
     titan_upstream_hedges_refused_total counter
     titan_upstream_hedges_total counter
     titan_upstream_hedges_won_total counter
@@ -290,18 +354,103 @@ fn every_family_is_there() {
     ");
 }
 
-#[test]
-fn label_values_are_escaped() {
-    let mut text = Text(String::new());
-    text.sample("a", &[("b", "c\\d\"e\nf")], 1);
-    assert_eq!(text.0, "a{b=\"c\\\\d\\\"e\\nf\"} 1\n");
+/// As many routes, upstreams, endpoints, mirrors and policies, the first of which has a request.
+fn many(count: usize) -> Gateway {
+    let lines = |line: &dyn Fn(usize) -> String| (0..count).map(line).collect::<String>();
+    // Copies would be sent at any time: none is made of a request.
+    let asked = [0, count - 2, count - 1, count - 1];
+    let route = |n: usize| {
+        let mirror =
+            if asked.contains(&n) { String::new() } else { format!(", mirror: u{}", n - 1) };
+        format!("  - {{ name: r{n}, path: /r{n}, upstream: u{n}, apply: [p{n}]{mirror} }}\n")
+    };
+    let endpoints = "endpoints: ['unix:/a', 'unix:/b'], circuit_breaker: { per: endpoint }";
+    let config = format!(
+        "workers: 1\nlisteners: [127.0.0.1:0]\nadmin: off\nroutes:\n{}upstreams:\n{}policies:\n{}",
+        lines(&route),
+        lines(&|n| format!("  u{n}: {{ {endpoints} }}\n")),
+        lines(&|n| format!("  p{n}: {{ rate_limit: {{ rates: 1/h }} }}\n")),
+    );
+    let gateway =
+        Gateway::start(&Config::parse("test", &config).unwrap(), &Files::default(), None).unwrap();
+    let address = gateway.listeners()[0].socket_address.unwrap();
+    for route in asked {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET /r{route} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        stream.read_to_end(&mut Vec::new()).unwrap();
+    }
+    gateway
 }
 
 #[test]
-fn durations_are_written_exactly() {
-    let texts: Vec<_> = Histogram::BOUNDS.iter().map(|&it| seconds(it).to_string()).collect();
-    assert_eq!(texts[..4], ["0.00025", "0.0005", "0.001", "0.0025"]);
-    assert_eq!(texts.last().unwrap(), "10");
+fn what_is_beyond_the_limit_is_added_up_and_counted() {
+    let (gateway, reloads) = (many(40), Reloads::new([0xa0; 32]));
+    let of = |most| parse(&page(&gateway, &reloads, (Format::Prometheus, most)));
+    let (all, few) = (of(usize::MAX), of(2000));
+    let series = |families: &BTreeMap<String, Given>| -> usize {
+        families.values().map(|family| family.samples.len()).sum()
+    };
+    assert!(series(&few) <= 2000 && series(&few) > 1500, "{}", series(&few));
+    let told = few["titan_metrics_series"].samples["titan_metrics_series"];
+    assert_eq!(told.to_string(), (series(&few) - 8).to_string(), "but for those of the page");
+    let sum = |families: &BTreeMap<String, Given>, family: &str| -> f64 {
+        families[family].samples.values().sum()
+    };
+    for name in all.keys().filter(|name| {
+        let kinds = ["requests_", "upstream_", "mirror_", "policy_"];
+        let of = name.strip_prefix("titan_").unwrap();
+        kinds.iter().any(|start| of.starts_with(start)) || of.ends_with("_size_bytes")
+    }) {
+        // Of numbers that are not whole the sum depends on their order.
+        assert!((sum(&all, name) - sum(&few, name)).abs() < 1e-6, "{name}");
+    }
+    assert_eq!(sum(&few, "titan_circuit_breaker_state"), 80.0);
+    let count = |family: &str, name: &str| {
+        let labelled = format!("=\"{name}\"");
+        let samples = few[family].samples.iter().filter(|(series, _)| series.contains(&labelled));
+        samples.map(|(_, count)| count).sum::<f64>()
+    };
+    assert_eq!(
+        (count("titan_requests_total", "r0"), count("titan_requests_total", OTHER)),
+        (1.0, 3.0)
+    );
+    // The policy of the last route has refused the second request.
+    assert_eq!(count("titan_upstream_requests_total", OTHER), 2.0);
+    assert!(count("titan_policy_requests_total", OTHER) >= 2.0);
+    assert_eq!(count("titan_requests_total", "(none)"), 0.0);
+    let folded = |families: &BTreeMap<String, Given>| {
+        let kinds = ["route", "upstream", "endpoint", "mirror", "policy", "certificate"];
+        let series = |kind| format!("titan_metrics_folded{{kind=\"{kind}\"}}");
+        kinds.map(|kind| families["titan_metrics_folded"].samples[&series(kind)])
+    };
+    assert_eq!(folded(&all), [0.0; 6]);
+    let folded = folded(&few);
+    assert!(folded[..2].iter().all(|count| *count > 20.0) && folded[5] == 0.0, "{folded:?}");
+}
+
+#[test]
+fn both_formats_say_the_same() {
+    let (gateway, reloads) = (served(), Reloads::new([0xa0; 32]));
+    let pages = [Format::Prometheus, Format::OpenMetrics];
+    let [one, other] = pages.map(|format| page(&gateway, &reloads, (format, usize::MAX)));
+    let one: BTreeMap<_, _> =
+        parse(&one).into_iter().map(|(name, it)| (name, it.samples)).collect();
+    let other = parse_open(&other).into_iter().map(|(name, it)| (name, it.samples)).collect();
+    // Time goes on between the two.
+    let figures = |mut it: BTreeMap<String, BTreeMap<String, f64>>| {
+        for passing in [
+            "titan_worker_busy_seconds_total",
+            "titan_worker_lag_seconds",
+            "titan_process_cpu_seconds_total",
+            "titan_process_resident_memory_bytes",
+            "titan_process_open_fds",
+            "titan_memory_bytes",
+        ] {
+            it.get_mut(passing).unwrap().values_mut().for_each(|value| *value = 0.0);
+        }
+        it
+    };
+    assert_eq!(figures(one), figures(other));
 }
 
 /// A family as it was read.
@@ -322,16 +471,17 @@ fn parse(text: &str) -> BTreeMap<String, Given> {
         if let Some(rest) = line.strip_prefix("# HELP ") {
             let (name, help) = rest.split_once(' ').unwrap();
             assert!(is_name(name) && !help.is_empty() && helped.insert(name.to_owned()), "{line}");
+            assert_eq!(name, current, "{line}");
         } else if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, kind) = rest.split_once(' ').unwrap();
             assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
-            assert!(helped.contains(name), "no help before {line}");
             assert!(name.starts_with("titan_"), "{line}");
             assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
             let family = Given { kind: kind.to_owned(), samples: BTreeMap::new() };
             assert!(families.insert(name.to_owned(), family).is_none(), "twice: {line}");
             current = name.to_owned();
         } else {
+            assert!(helped.contains(&current), "no help before {line}");
             let family = families.get_mut(&current).unwrap();
             let (series, value) = line.rsplit_once(' ').unwrap();
             check_series(series, &current, &family.kind);
@@ -344,6 +494,35 @@ fn parse(text: &str) -> BTreeMap<String, Given> {
         check_histogram(name, family, text);
     }
     families
+}
+
+/// Reads a page of OpenMetrics: checks what differs there, and reads the rest as the other format.
+fn parse_open(page: &str) -> BTreeMap<String, Given> {
+    let body = page.strip_suffix("# EOF\n").unwrap();
+    assert!(!body.contains("# EOF"));
+    let mut text = String::new();
+    let mut end = "";
+    for line in body.lines() {
+        let mut words = line.split(' ');
+        let (start, name) = (words.next().unwrap(), words.nth(1).unwrap_or_default());
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            end = match rest.rsplit_once(' ').unwrap().1 {
+                "counter" => "_total",
+                "info" => "_info",
+                _ => "",
+            };
+        } else if let Some(rest) = line.strip_prefix("# UNIT ") {
+            let (name, unit) = rest.split_once(' ').unwrap();
+            assert!(name.ends_with(&format!("_{unit}")), "{line}");
+            continue;
+        }
+        let line = match start {
+            "#" => line.replacen(name, &format!("{name}{end}"), 1).replace(" info", " gauge"),
+            _ => line.to_owned(),
+        };
+        text.extend([line.as_str(), "\n"]);
+    }
+    parse(&text)
 }
 
 fn check_series(series: &str, family: &str, kind: &str) {

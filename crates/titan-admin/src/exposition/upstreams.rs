@@ -1,8 +1,11 @@
 //! What is counted for upstreams.
 
-use super::{Family, Text};
+use super::folding::{Figures, fold};
+use super::text::{Family, SERIES, Text, Unit};
 use std::sync::Arc;
-use titan_proxy::{ConcurrencyStatus, Counted, Counter, RetryReason, UpstreamCells};
+use titan_proxy::{
+    ConcurrencyStatus, Counted, Counter, HistogramSum, RetryReason, UpstreamCells, UpstreamStatus,
+};
 
 const OF_UPSTREAM: [Family; 11] = [
     Family::counter("titan_upstream_requests_total", "Requests, each with all its attempts."),
@@ -36,6 +39,22 @@ const OF_UPSTREAM: [Family; 11] = [
     Family::counter("titan_upstream_failures_total", "Failed attempts."),
 ];
 
+/// In the order of the histograms in [`Text::upstreams`].
+const DURATIONS: [Family; 3] = [
+    Family::histogram(
+        "titan_upstream_connect_duration_seconds",
+        "How long connections took to open, their TLS handshakes included.",
+    ),
+    Family::histogram(
+        "titan_upstream_first_byte_duration_seconds",
+        "From the choice of an endpoint to the head of its response.",
+    ),
+    Family::histogram(
+        "titan_upstream_attempt_duration_seconds",
+        "From the choice of an endpoint to the end of its response, or to its failure.",
+    ),
+];
+
 const RETRIES: Family = Family::counter(
     "titan_upstream_retries_total",
     "Retries after a failed attempt, by what had failed.",
@@ -48,44 +67,79 @@ const OF_CONCURRENCY: [Family; 3] = [
     Family::gauge("titan_upstream_concurrency_waiting", "Requests that wait for others to end."),
 ];
 
+/// How many series an upstream has, but for those of [`OF_CONCURRENCY`].
+pub(super) const OF_EACH: usize = OF_UPSTREAM.len() + RetryReason::ALL.len() + 3 * SERIES;
+/// How many more it has where it is limited.
+pub(super) const OF_LIMITED: usize = OF_CONCURRENCY.len();
+
+/// Counters, and retries by reason; and durations.
+type UpstreamSum =
+    (([u64; OF_UPSTREAM.len()], [u64; RetryReason::ALL.len()]), [HistogramSum; DURATIONS.len()]);
+
 impl Text {
-    pub(super) fn upstreams(&mut self, upstreams: &[Arc<Counted<UpstreamCells>>]) {
+    /// So many with series of their own.
+    pub(super) fn upstreams(&mut self, upstreams: &[Arc<Counted<UpstreamCells>>], own: usize) {
+        let all = upstreams.iter().map(|it| ([it.name()], added_up(it)));
+        let rows = fold(all, own);
         for (figure, family) in OF_UPSTREAM.into_iter().enumerate() {
             self.begin(family);
-            for upstream in upstreams {
-                let count = upstream.sum(|cells| of_upstream(cells)[figure]);
-                self.sample(family.name, &[("upstream", upstream.name())], count);
+            for ([upstream], ((counts, _), _)) in &rows {
+                self.sample(family.name, &[("upstream", upstream)], counts[figure]);
+            }
+        }
+        let unit = Unit::seconds();
+        for (place, family) in DURATIONS.into_iter().enumerate() {
+            self.begin(family);
+            for ([upstream], (_, durations)) in &rows {
+                self.histogram(family, &[("upstream", upstream)], &unit, &durations[place], &[]);
             }
         }
         self.begin(RETRIES);
-        for upstream in upstreams {
-            for reason in RetryReason::ALL {
-                let count = upstream.sum(|cells| cells.retries[reason as usize].get());
-                let labels = [("upstream", upstream.name()), ("reason", reason.name())];
+        for ([upstream], ((_, retries), _)) in &rows {
+            for (reason, count) in RetryReason::ALL.into_iter().zip(retries) {
+                let labels = [("upstream", *upstream), ("reason", reason.name())];
                 self.sample(RETRIES.name, &labels, count);
             }
         }
     }
 
-    /// Of the upstreams that are limited.
-    pub(super) fn concurrency(&mut self, upstreams: &[(String, ConcurrencyStatus)]) {
-        if upstreams.is_empty() {
+    /// Of the upstreams that are limited, so many with series of their own.
+    pub(super) fn concurrency(&mut self, upstreams: &[UpstreamStatus], own: usize) {
+        let limited = upstreams.iter().filter_map(|upstream| {
+            let ConcurrencyStatus { limit, running, waiting, .. } = upstream.concurrency?;
+            Some(([upstream.name.as_str()], [limit, running, waiting].map(u64::from)))
+        });
+        let rows = fold(limited, own);
+        if rows.is_empty() {
             return;
         }
         for (figure, family) in OF_CONCURRENCY.into_iter().enumerate() {
             self.begin(family);
-            for (upstream, status) in upstreams {
-                let ConcurrencyStatus { limit, running, waiting, .. } = status;
-                let labels = [("upstream", upstream.as_str())];
-                self.sample(family.name, &labels, [limit, running, waiting][figure]);
+            for ([upstream], figures) in &rows {
+                self.sample(family.name, &[("upstream", upstream)], figures[figure]);
             }
         }
     }
 }
 
+/// The cells of an upstream, added up over all workers.
+fn added_up(upstream: &Counted<UpstreamCells>) -> UpstreamSum {
+    let (mut counts, mut retries) = ([0; OF_UPSTREAM.len()], [0; RetryReason::ALL.len()]);
+    for cells in upstream.workers() {
+        counts.add(&of_upstream(cells));
+        retries.add(&cells.retries.each_ref().map(Counter::get));
+    }
+    let durations = [
+        upstream.histogram(|cells| &cells.connect),
+        upstream.histogram(|cells| &cells.first_byte),
+        upstream.histogram(|cells| &cells.attempt),
+    ];
+    ((counts, retries), durations)
+}
+
 /// In the order of [`OF_UPSTREAM`].
 fn of_upstream(cells: &UpstreamCells) -> [u64; OF_UPSTREAM.len()] {
-    // The retries have a family of their own.
+    // The retries have a family of their own, and so have durations.
     let UpstreamCells {
         requests,
         attempts,
@@ -97,8 +151,11 @@ fn of_upstream(cells: &UpstreamCells) -> [u64; OF_UPSTREAM.len()] {
         rejected,
         shed,
         connects,
+        connect: _,
         reuses,
         failures,
+        first_byte: _,
+        attempt: _,
     } = cells;
     let [sent, won, refused] = [hedges, hedges_won, hedges_refused];
     let counters = [

@@ -515,6 +515,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ("admin", &[
         ("address", Mark::Exposure), ("probes", Mark::Exposure),
         ("socket", Mark::Neutral), ("tls", Mark::Need), ("tokens", Mark::Grant),
+        ("metrics_series", Mark::Neutral),
     ]),
     ("admin_token", &[
         ("sha256", Mark::Neutral), ("rights", Mark::Scale(&["read", "full"])),

@@ -93,6 +93,11 @@ impl Session {
         Agreed { is_tls13: tls.protocol_version() == Some(ProtocolVersion::TLSv1_3), server_name }
     }
 
+    /// Whether both sides agreed on TLS 1.3.
+    pub fn is_tls13(&self) -> bool {
+        self.tls.borrow().protocol_version() == Some(ProtocolVersion::TLSv1_3)
+    }
+
     /// Whether an earlier session goes on.
     pub fn is_resumed(&self) -> bool {
         self.tls.borrow().handshake_kind() == Some(HandshakeKind::Resumed)

@@ -22,6 +22,15 @@ pub struct Files {
     system: Vec<CertificateDer<'static>>,
 }
 
+/// Until when a certificate is good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateExpiry {
+    /// Its file, as the configuration names it.
+    pub file: PathBuf,
+    /// The last moment, as Unix time in seconds.
+    pub expires: i64,
+}
+
 /// A list of revoked certificates.
 pub(super) struct Revocations {
     file: PathBuf,
@@ -231,6 +240,21 @@ pub(super) fn certificates_in(bytes: &[u8]) -> Result<Vec<CertificateDer<'static
         Ok(all) => Ok(all),
         Err(error) => Err(format!("it is not a PEM file: {error}")),
     }
+}
+
+/// Until when each of these is good; each file once.
+pub(super) fn expiries(certificates: &[Certificate], files: &Files) -> Vec<CertificateExpiry> {
+    let mut found: Vec<CertificateExpiry> = Vec::new();
+    for Certificate { cert, key: _ } in certificates {
+        let chain = files.certificates(cert).unwrap_or_default();
+        let parsed = chain.first().and_then(|first| X509Certificate::from_der(first).ok());
+        let Some((_, parsed)) = parsed.filter(|_| found.iter().all(|it| it.file != *cert)) else {
+            continue;
+        };
+        let expires = parsed.validity().not_after.timestamp();
+        found.push(CertificateExpiry { file: cert.clone(), expires });
+    }
+    found
 }
 
 /// What a file is that holds no certificate in PEM form.

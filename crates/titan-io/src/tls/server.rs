@@ -1,6 +1,8 @@
 //! TLS with clients: the configuration of handshakes at a listener, and which client certificates it accepts.
 
-use super::credentials::{BadCredentials, ByName, Files, Revocations, Validity, bad};
+use super::credentials::{
+    BadCredentials, ByName, CertificateExpiry, Files, Revocations, Validity, bad, expiries,
+};
 use super::identity::{Identity, sha256};
 use super::tickets::{DIGEST, TicketSecrets, Tickets};
 use super::{H2, HTTP11, Refused};
@@ -25,6 +27,7 @@ pub struct ServerTls {
     clients: Option<ClientVerifier>,
     /// When its own certificates are valid.
     validity: Vec<Validity>,
+    expiries: Vec<CertificateExpiry>,
 }
 
 /// Decides which client certificates are accepted.
@@ -56,7 +59,8 @@ impl ServerTls {
         config.ticketer = Arc::clone(&tickets) as _;
         let own = tls.certificates.iter();
         let validity = own.filter_map(|pair| Validity::of(files, &pair.cert)).collect();
-        Ok(ServerTls { config: Arc::new(config), tickets, clients, validity })
+        let expiries = expiries(&tls.certificates, files);
+        Ok(ServerTls { config: Arc::new(config), tickets, clients, validity, expiries })
     }
 
     /// How a server of rare connections performs handshakes: in HTTP/1.1, and without tickets, so that each client is
@@ -164,6 +168,11 @@ impl ServerTls {
         let own = self.validity.iter().filter_map(|validity| validity.warning(now));
         let lists = self.clients.iter().flat_map(|clients| &clients.revoked);
         own.chain(lists.filter_map(|list| list.warning(now))).collect()
+    }
+
+    /// Until when each certificate is good that it presents.
+    pub fn expiries(&self) -> &[CertificateExpiry] {
+        &self.expiries
     }
 
     /// The edition of the files that clients are verified with now; 0 if they are not.

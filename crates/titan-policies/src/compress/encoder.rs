@@ -55,6 +55,11 @@ const KEPT_ZSTD: usize = 4;
 const PIECE: usize = 8 << 10;
 
 impl Encoders {
+    /// The bytes of those that a body uses now.
+    pub(crate) fn at_work(&self) -> usize {
+        self.at_work.get()
+    }
+
     /// Whether another body can be compressed with these settings.
     pub(super) fn have_room_for(&self, settings: Settings) -> bool {
         self.at_work.get() + settings.memory() <= MOST_AT_WORK

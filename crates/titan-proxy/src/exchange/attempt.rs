@@ -280,10 +280,14 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     }
 }
 
-/// Counts a connection of its own that an attempt has got.
+/// Counts the connection that an attempt has got.
 pub(super) fn note_connection(connection: &PooledConnection, cells: &UpstreamCells) {
-    if let PooledConnection::Exclusive(connection) = connection {
-        if connection.is_reused { &cells.reuses } else { &cells.connects }.add(1);
+    match connection.opening() {
+        Some(took) => {
+            cells.connects.add(1);
+            cells.connect.record(took.whole());
+        }
+        None => cells.reuses.add(1),
     }
 }
 

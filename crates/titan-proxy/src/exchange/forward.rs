@@ -153,9 +153,11 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             let result = match started {
                 Ok(()) => {
                     attempt.note_head(self.record.responded);
+                    tries.cells.first_byte.record(attempt.began().elapsed());
                     match self.retry_response(&mut tries, &attempt, pending.as_ref()) {
                         None => self.deliver(*tries.how, &mut pending).await,
                         Some(pause) => {
+                            self.count_attempt(&tries, &attempt, false);
                             drop((pending, attempt));
                             self.pause(&mut tries, pause).await?;
                             continue;
@@ -166,6 +168,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             };
             let result = result.map_err(|error| self.or_deadline(error));
             self.note_end(&attempt, result.as_ref().err());
+            self.count_attempt(&tries, &attempt, matches!(result, Ok(Remainder::None)));
             let error = match result {
                 Ok(Remainder::None) => return Ok(()),
                 Ok(Remainder::Response(rest)) => return Box::pin(self.deliver_rest(rest)).await,
@@ -183,6 +186,16 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             // It must not keep the place of a trial meanwhile that was never made.
             drop(attempt);
             self.pause(&mut tries, pause).await?;
+        }
+    }
+
+    /// Counts how long an attempt has taken. Where the exchange of a client ends with it, that comes later: the clock is read then
+    /// anyway.
+    fn count_attempt(&mut self, tries: &Tries<'_>, attempt: &AdmittedAttempt, is_end: bool) {
+        let began = attempt.began();
+        match is_end && !self.record.is_subrequest {
+            true => self.record.attempt = Some((tries.index, began)),
+            false => tries.cells.attempt.record(began.elapsed()),
         }
     }
 

@@ -2,11 +2,13 @@
 
 use super::error::LoadError;
 use super::inherited::Inherited;
+use super::status::CertificateStatus;
 use crate::listener::{Listener, ListenerId, ListenerState};
 use crate::socket::{ListenSocket, SocketFile, bind, share_out};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use titan_config::{Config, ListenAddress};
+use titan_io::tls::CertificateExpiry;
 
 /// A listener that is bound.
 #[derive(Clone, Debug)]
@@ -102,6 +104,20 @@ impl Listening {
         let unused = gone.clone().filter_map(|place| place.file.clone()).collect();
         let closed = gone.map(|place| place.state.id.clone()).collect();
         Ok(Rebound { listening, opened, added, closed, unused })
+    }
+
+    /// The certificates that clients may see.
+    pub(super) fn certificates(&self) -> Vec<CertificateStatus> {
+        let tls =
+            self.states().filter_map(|(name, state)| Some((name, state.listener_policy.tls()?)));
+        let all = tls.flat_map(|(name, tls)| {
+            let of = |expiry: &CertificateExpiry| CertificateStatus {
+                listener: name.to_owned(),
+                expiry: expiry.clone(),
+            };
+            tls.expiries().iter().map(of).collect::<Vec<_>>()
+        });
+        all.collect()
     }
 
     /// Where clients can connect.

@@ -3,11 +3,14 @@
 use super::retired::Retired;
 use crate::metrics::RouteCells;
 use crate::mirror::MirrorStatus;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{MemoryStatus, Snapshot};
 use arc_swap::ArcSwap;
+use std::collections::HashMap;
 use std::sync::Arc;
-use titan_io::counter::Counted;
+use titan_io::counter::{BUCKETS, Counted};
+use titan_io::exemplar::Exemplar;
 use titan_io::io::Phase;
+use titan_io::tls::CertificateExpiry;
 use titan_observe::destination::DestinationFigures;
 use titan_policies::jwt::KeySetStatus;
 use titan_upstream::cells::UpstreamCells;
@@ -20,18 +23,29 @@ use tokio::sync::watch;
 #[derive(Clone)]
 pub struct Status {
     current: Arc<ArcSwap<Snapshot>>,
+    certificates: Arc<ArcSwap<Vec<CertificateStatus>>>,
     retired: Arc<Retired>,
     phase: watch::Receiver<Phase>,
 }
 
+/// A certificate of a listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateStatus {
+    /// The name of the listener.
+    pub listener: String,
+    /// Its file, and until when it is good.
+    pub expiry: CertificateExpiry,
+}
+
 impl Status {
-    /// That of a gateway which serves from `current`.
+    /// That of a gateway which serves from `current`, and whose listeners have these certificates.
     pub(super) fn new(
-        current: &Arc<ArcSwap<Snapshot>>,
+        (current, certificates): (&Arc<ArcSwap<Snapshot>>, &Arc<ArcSwap<Vec<CertificateStatus>>>),
         retired: &Arc<Retired>,
         phase: watch::Receiver<Phase>,
     ) -> Status {
-        Status { current: Arc::clone(current), retired: Arc::clone(retired), phase }
+        let (current, certificates) = (Arc::clone(current), Arc::clone(certificates));
+        Status { current, certificates, retired: Arc::clone(retired), phase }
     }
 
     /// Whether it accepts connections and will for a while, and can judge every token.
@@ -49,6 +63,16 @@ impl Status {
         1 + self.retired.in_use()
     }
 
+    /// Every certificate of every listener, in the order of the file.
+    pub fn certificates(&self) -> Arc<Vec<CertificateStatus>> {
+        self.certificates.load_full()
+    }
+
+    /// What bodies have of the memory for them, over all workers.
+    pub fn memory(&self) -> [MemoryStatus; 4] {
+        self.current.load().memory()
+    }
+
     /// Every key set for tokens that is fetched.
     pub fn key_sets(&self) -> Vec<KeySetStatus> {
         self.current.load().chains.key_sets()
@@ -57,6 +81,11 @@ impl Status {
     /// What is counted for each route in the order of the file, and behind them for requests that no route took.
     pub fn routes(&self) -> Vec<Arc<Counted<RouteCells>>> {
         self.current.load().all_counted().to_vec()
+    }
+
+    /// The exemplars of the durations of each route that has any, by its name.
+    pub fn exemplars(&self) -> HashMap<String, [Option<Exemplar>; BUCKETS]> {
+        self.current.load().exemplars()
     }
 
     /// What is counted for each upstream, in the order of the file.

@@ -3,6 +3,7 @@
 use super::*;
 use titan_http::Status;
 use titan_io::network::ClientNetwork;
+use titan_policies::policy::ExchangeEnd;
 
 /// A snapshot of a configuration with those settings, with what is there already in `registry`.
 fn snapshot(registry: &Registry, settings: &str) -> Snapshot {
@@ -75,9 +76,11 @@ fn nothing_outlives_the_last_snapshot() {
 fn routes_and_upstreams_count_under_their_names() {
     let registry = Registry::default();
     let before = snapshot(&registry, UPSTREAMS);
-    let took = std::time::Duration::ZERO;
-    before.counted(Some(1)).cells(0).count_response(Some(Status::OK), took);
-    before.counted(None).cells(0).count_response(Some(Status::NOT_FOUND), took);
+    for (route, status) in [(Some(1), Status::OK), (None, Status::NOT_FOUND)] {
+        let took = std::time::Duration::ZERO;
+        let end = ExchangeEnd { status: Some(status), took, received: 0, sent: 0 };
+        before.counted(route).cells(0).count_response(&end);
+    }
     before.upstreams[1].counted.cells(0).attempts.add(3);
     let inserted = UPSTREAMS
         .replace("[{", "[{ name: new, path: /new, upstream: new }, {")
@@ -151,7 +154,7 @@ fn what_policies_keep_ends_with_them_though_their_figures_stay() {
     let (count, counters) = (registry.len(), before.chains.counters());
     let after =
         snapshot(&registry, &POLICIES.replace("routes: [", "routes: [{ path: /, respond: 204 }, "));
-    assert_eq!(registry.len(), count + 1, "the new route");
+    assert_eq!(registry.len(), count + 2, "the new route, and its exemplars");
     for snapshot in [&before, &after] {
         let (_phase, watched) = tokio::sync::watch::channel(titan_io::io::Phase::Serve);
         snapshot.chains.fetch_keys(watched).unwrap();
@@ -159,7 +162,7 @@ fn what_policies_keep_ends_with_them_though_their_figures_stay() {
     }
     drop((before, after));
     registry.sweep();
-    assert_eq!(registry.len(), 5, "the cells of the policies");
+    assert_eq!(registry.len(), 2 * 5, "the cells of the policies, and their verdicts");
     assert!(!counters.metrics().is_empty());
     drop(counters);
     registry.sweep();

@@ -21,6 +21,7 @@ mod error_pages;
 mod exchange;
 mod failure_log;
 mod fault;
+mod figures;
 mod files;
 mod forward_auth;
 mod grpc;

@@ -117,6 +117,7 @@ fn the_help_of_run() {
       SIGTERM, SIGINT   drain: accept nothing new, finish running requests within `timeouts.drain`, exit 0;
                         a second signal exits at once with 128 plus its number (143, 130)
       SIGHUP            read FILE again and put it in force, or say what is wrong with it and change nothing
+      SIGUSR1           open the files of access logs anew, after logrotate or somebody else has renamed them
       SIGUSR2           start the program anew, from the path that it was started from, and hand over to it;
                         if the new process does not serve within `timeouts.upgrade`, say why and go on.
                         `titan upgrade` does the same, and may name another program

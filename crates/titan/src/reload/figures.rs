@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
 use titan_admin::orders::Guard;
-use titan_proxy::{Counted, Histogram, RouteCells, Status};
+use titan_proxy::{BUCKETS, Counted, Durations, RouteCells, Scale, Status};
 use tokio::time::Instant;
 
 /// What every route that had requests has counted until then.
@@ -84,7 +84,6 @@ pub(super) struct Seen {
     others: u64,
 }
 
-const BUCKETS: usize = Histogram::BOUNDS.len() + 1;
 /// How old the newer sample becomes before another one takes its place: what is compared with is one to two times as long.
 const PERIOD: Duration = Duration::from_secs(5 * 60);
 /// Fewer requests than this are not judged, and not compared with.
@@ -261,7 +260,7 @@ impl Sample {
 impl Tally {
     fn of(route: &Counted<RouteCells>) -> Tally {
         let mut tally = Tally::default();
-        for RouteCells { begun, classes, latency } in route.workers() {
+        for RouteCells { begun, classes, latency, received: _, sent: _ } in route.workers() {
             tally.begun += begun.get();
             tally.requests += classes.iter().map(titan_proxy::Counter::get).sum::<u64>();
             tally.failed += classes[SERVER_ERROR].get();
@@ -310,8 +309,8 @@ impl Tally {
             below >= rank
         });
         let bucket = bucket.unwrap_or(0);
-        let lower = bucket.checked_sub(1).map_or(0, |before| Histogram::BOUNDS[before]);
-        (lower, Histogram::BOUNDS.get(bucket).copied())
+        let lower = bucket.checked_sub(1).map_or(0, |before| Durations::BOUNDS[before]);
+        (lower, Durations::BOUNDS.get(bucket).copied())
     }
 }
 
@@ -395,7 +394,7 @@ mod tests {
     /// So many requests, so many of them failed, each of which took that many microseconds.
     fn tally(requests: u64, failed: u64, micros: u64) -> Tally {
         let mut buckets = [0; BUCKETS];
-        let bucket = Histogram::BOUNDS.iter().position(|&bound| micros <= bound);
+        let bucket = Durations::BOUNDS.iter().position(|&bound| micros <= bound);
         buckets[bucket.unwrap_or(BUCKETS - 1)] = requests;
         Tally { begun: requests, requests, failed, buckets }
     }

@@ -286,6 +286,32 @@ fn over_tcp_a_token_is_needed_and_tokens_change_with_a_reload() {
     assert!(said.contains("info admin caller=\"token all from 127.0.0.1:"), "{said}");
 }
 
+// field: admin.metrics_series
+#[test]
+fn the_page_of_metrics_is_as_long_as_it_may_be_and_that_changes_with_a_reload() {
+    let of = |series: u32| {
+        let routes: String =
+            (0..100).map(|n| format!("{{ path: /r{n}, respond: 200 }}, ")).collect();
+        let text = serving(200, &format!(", metrics_series: {series}"));
+        text.replace("routes: [", &format!("routes: [{routes}"))
+    };
+    let titan = Titan::start("series", &of(1000));
+    let figures = || {
+        let page = titan.call("GET", "/metrics", &[], "").1;
+        let figure = |name: &str| {
+            let value = page.lines().find_map(|line| line.strip_prefix(name));
+            value.unwrap().trim().parse::<u32>().unwrap()
+        };
+        (figure("titan_metrics_series "), figure("titan_metrics_folded{kind=\"route\"} "))
+    };
+    let (series, folded) = figures();
+    assert!(series <= 1000 && folded > 80, "{series} {folded}");
+    fs::write(&titan.file, of(50_000)).unwrap();
+    assert_eq!(titan.call("POST", "/reload", &[], "").0, 200);
+    let (series, folded) = figures();
+    assert!(series > 5000 && folded == 0, "{series} {folded}");
+}
+
 /// A certificate for 127.0.0.1 in these files, and a client that trusts it.
 fn certified(directory: &Path) -> Arc<ClientConfig> {
     let key = KeyPair::generate().unwrap();

@@ -15,6 +15,8 @@ pub(crate) struct Gateway {
     program: Program,
     /// Its TCP listeners in the order of the configuration.
     pub(crate) addresses: Vec<SocketAddr>,
+    /// Where its admin interface listens, if it has one on TCP.
+    admin: Option<SocketAddr>,
     pub(crate) folder: Folder,
 }
 
@@ -48,8 +50,9 @@ impl Gateway {
             {
                 // Its name may follow.
                 addresses.push(address.split(' ').next().unwrap().parse().unwrap());
-            } else if line.starts_with("admin ") {
-                return Gateway { program, addresses, folder };
+            } else if let Some(rest) = line.strip_prefix("admin ") {
+                let admin = rest.strip_prefix("on http://").and_then(|it| it.parse().ok());
+                return Gateway { program, addresses, admin, folder };
             }
         }
     }
@@ -61,6 +64,11 @@ impl Gateway {
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.addresses[0]
+    }
+
+    /// That of its admin interface.
+    pub(crate) fn admin(&self) -> SocketAddr {
+        self.admin.expect("the configuration has an admin interface on TCP")
     }
 
     pub(crate) fn url(&self, path: &str) -> String {

@@ -397,6 +397,10 @@ async fn every_response_is_described_and_every_described_one_is_served() {
     for call in [Call::Index, Call::Health, Call::Readiness, Call::Metrics, Call::Description] {
         served.note(&api, call, &desk.responds(&good(call)).await);
     }
+    let open = [("Accept", "application/openmetrics-text; version=1.0.0")];
+    let response = desk.responds(&Ask { fields: &open, ..good(Call::Metrics) }).await;
+    assert_eq!(response.head.fields.get(FieldName::Vary), Some(&b"Accept"[..]));
+    served.note(&api, Call::Metrics, &response);
     let elsewhere = "{\"action\":\"eject\",\"endpoint\":\"127.0.0.1:2\"}";
     for body in [good(Call::OrderUpstream).body, elsewhere, "{"] {
         let ask = Ask { body, ..good(Call::OrderUpstream) };

@@ -1,0 +1,46 @@
+//! How endpoints are doing.
+
+use super::folding::fold;
+use super::text::{Family, Text};
+use titan_proxy::{Condition, EndpointStatus, UpstreamStatus};
+
+/// In the order of [`of_endpoint`].
+pub(super) const OF_ENDPOINT: [Family; 8] = [
+    Family::gauge("titan_endpoint_requests_active", "Requests in progress."),
+    Family::gauge("titan_endpoint_connections_open", "Open connections, including idle ones."),
+    Family::gauge("titan_endpoint_connections_idle", "Idle connections."),
+    Family::gauge("titan_endpoint_requests_waiting", "Requests waiting for a connection."),
+    Family::gauge(
+        "titan_endpoint_healthy",
+        "Whether it is neither unhealthy by its probes, nor ejected, nor drained by an operator.",
+    ),
+    Family::counter("titan_endpoint_ejections_total", "Ejections."),
+    Family::counter("titan_endpoint_probes_total", "Probes."),
+    Family::counter("titan_endpoint_probes_failed_total", "Probes that failed."),
+];
+
+impl Text {
+    /// So many with series of their own.
+    pub(super) fn endpoints(&mut self, upstreams: &[UpstreamStatus], own: usize) {
+        let endpoints = upstreams.iter().flat_map(|upstream| {
+            let status = upstream.endpoints.iter().map(|member| &member.endpoint);
+            status.map(|it| ([it.upstream.as_str(), it.address.as_str()], of_endpoint(it)))
+        });
+        let rows = fold(endpoints, own);
+        for (figure, family) in OF_ENDPOINT.into_iter().enumerate() {
+            self.begin(family);
+            for ([upstream, address], figures) in &rows {
+                let labels = [("upstream", *upstream), ("endpoint", *address)];
+                self.sample(family.name, &labels, figures[figure]);
+            }
+        }
+    }
+}
+
+/// In the order of [`OF_ENDPOINT`].
+fn of_endpoint(status: &EndpointStatus) -> [u64; 8] {
+    let EndpointStatus { active, open, idle, waiting, condition, story, .. } = status;
+    let [active, open, idle, waiting] = [active, open, idle, waiting].map(|it| u64::from(*it));
+    let is_healthy = u64::from(*condition == Condition::Healthy);
+    [active, open, idle, waiting, is_healthy, story.ejections, story.probes, story.probes_failed]
+}

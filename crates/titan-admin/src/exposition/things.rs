@@ -1,0 +1,103 @@
+//! What a configuration may have any number of: routes, upstreams, endpoints and the like.
+
+use super::endpoints::OF_ENDPOINT;
+use super::folding::{Need, share_out};
+use super::policies::OF_KEY_SET;
+use super::routes::RouteExemplars;
+use super::text::{Family, Text};
+use super::{breakers, mirrors, policies, routes, upstreams};
+use std::sync::Arc;
+use titan_proxy::{
+    CertificateStatus, Counted, KeySetStatus, Metrics, MirrorStatus, PolicyMetric, RouteCells,
+    Status, UpstreamCells, UpstreamStatus,
+};
+
+const SERIES: Family = Family::gauge(
+    "titan_metrics_series",
+    "Series of this page, but for those that say so; no more than `admin.metrics_series`.",
+);
+
+const FOLDED: Family = Family::gauge(
+    "titan_metrics_folded",
+    "Things whose figures are added up under the name (other), to stay below `admin.metrics_series`.",
+);
+
+/// The kinds of things, in the order in which [`Things::needs`] has them.
+const KINDS: [&str; 7] =
+    ["route", "upstream", "endpoint", "mirror", "policy", "key_set", "certificate"];
+
+/// All of them.
+pub(super) struct Things {
+    routes: Vec<Arc<Counted<RouteCells>>>,
+    exemplars: RouteExemplars,
+    upstreams: Vec<Arc<Counted<UpstreamCells>>>,
+    upstreams_now: Vec<UpstreamStatus>,
+    mirrors: Vec<MirrorStatus>,
+    policies: Vec<PolicyMetric>,
+    key_sets: Vec<KeySetStatus>,
+    certificates: Arc<Vec<CertificateStatus>>,
+}
+
+impl Things {
+    /// How they are now.
+    pub(super) fn of(metrics: &Metrics, status: &Status) -> Things {
+        Things {
+            routes: status.routes(),
+            exemplars: status.exemplars(),
+            upstreams: status.upstreams(),
+            upstreams_now: status.upstreams_now(),
+            mirrors: status.mirrors(),
+            policies: metrics.policies(),
+            key_sets: status.key_sets(),
+            certificates: status.certificates(),
+        }
+    }
+
+    /// Writes about them, so that the page has no more than `most` series in all, as far as that depends on them.
+    pub(super) fn write(&self, text: &mut Text, most: usize) {
+        let needs = self.needs();
+        // What is about the page itself, and the requests that no route took.
+        let rest = KINDS.len() + 1 + routes::OF_EACH;
+        let own = share_out(most.saturating_sub(text.series() + rest), needs);
+        let [routes, upstreams, endpoints, mirrors, policies, key_sets, certificates] = own;
+        text.routes(&self.routes, &self.exemplars, routes);
+        text.upstreams(&self.upstreams, upstreams);
+        text.concurrency(&self.upstreams_now, upstreams);
+        text.endpoints(&self.upstreams_now, endpoints);
+        text.breakers(&self.upstreams_now, (upstreams, endpoints));
+        text.mirrors(&self.mirrors, mirrors);
+        text.policies(&self.policies, policies);
+        text.key_sets(&self.key_sets, key_sets);
+        text.certificates(&self.certificates, certificates);
+        text.single(SERIES, text.series());
+        text.begin(FOLDED);
+        for ((kind, need), own) in KINDS.into_iter().zip(needs).zip(own) {
+            text.sample(FOLDED.name, &[("kind", kind)], need.count - own);
+        }
+    }
+
+    /// How many there are of each kind, but for the requests that no route took, and how many series each has.
+    fn needs(&self) -> [Need; KINDS.len()] {
+        let upstreams = &self.upstreams_now;
+        let endpoints = || upstreams.iter().flat_map(|upstream| &upstream.endpoints);
+        let if_any = |is_there: bool, series: usize| if is_there { series } else { 0 };
+        let limited = upstreams.iter().any(|it| it.concurrency.is_some());
+        let broken = upstreams.iter().any(|it| it.breaker.is_some());
+        let of_upstream = upstreams::OF_EACH
+            + if_any(limited, upstreams::OF_LIMITED)
+            + if_any(broken, breakers::OF_EACH);
+        let broken = endpoints().any(|it| it.breaker.is_some());
+        let of_endpoint = OF_ENDPOINT.len() + if_any(broken, breakers::OF_EACH);
+        let of_mirror = self.mirrors.iter().map(mirrors::series).max().unwrap_or_default();
+        let need = |count, each| Need { count, each };
+        [
+            need(self.routes.len().saturating_sub(1), routes::OF_EACH),
+            need(self.upstreams.len(), of_upstream),
+            need(endpoints().count(), of_endpoint),
+            need(self.mirrors.len(), of_mirror),
+            policies::need(&self.policies),
+            need(self.key_sets.len(), OF_KEY_SET.len()),
+            need(self.certificates.len(), 1),
+        ]
+    }
+}
