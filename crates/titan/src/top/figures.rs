@@ -471,7 +471,8 @@ impl State {
 
 /// An upstream of which only metrics are known.
 fn without_states(name: &str, counts: &Counts) -> UpstreamFigures {
-    let of_it = counts.endpoints.iter().filter(|((upstream, _), _)| upstream == name);
+    let from = (name.to_owned(), String::new());
+    let of_it = counts.endpoints.range(from..).take_while(|((upstream, _), _)| upstream == name);
     let endpoint = |((_, address), group): (&(String, String), &Group)| {
         let is_healthy = group.count("titan_endpoint_healthy").is_none_or(|it| it > 0.0);
         let state = if is_healthy { "healthy" } else { "not healthy" };

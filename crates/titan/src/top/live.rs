@@ -52,11 +52,10 @@ pub(super) fn show(
     let (sender, news) = sync_channel(MAX_NEWS);
     let signals = Signals::new().map_err(cannot)?;
     let mut screen = Screen::take().map_err(cannot)?;
-    let (to_signals, to_keys) = (sender.clone(), sender.clone());
-    thread::spawn(move || signals.report(&to_signals));
-    thread::spawn(move || report_keys(&to_keys));
     let (_reading, stop) = sync_channel(0);
-    thread::spawn(move || report_readings(source, interval, &sender, &stop));
+    start(&sender, move |to| signals.report(to));
+    start(&sender, report_keys);
+    start(&sender, move |to| report_readings(source, interval, to, &stop));
     let mut page = Page::default();
     let mut frozen = watched.picture.clone();
     loop {
@@ -79,6 +78,21 @@ pub(super) fn show(
             Err(_) => return Err(Failure::Runtime("nothing can be read any more".to_owned())),
         }
     }
+}
+
+/// Starts a thread that reports. If it panics, the page ends: it would show what is no longer so.
+fn start(to: &SyncSender<News>, report: impl FnOnce(&SyncSender<News>) + Send + 'static) {
+    struct Reporter(SyncSender<News>);
+    impl Drop for Reporter {
+        fn drop(&mut self) {
+            if thread::panicking() {
+                // Where nobody listens, the process ends already.
+                let _ = self.0.send(News::Ends(1));
+            }
+        }
+    }
+    let reporter = Reporter(to.clone());
+    thread::spawn(move || report(&reporter.0));
 }
 
 impl Watched {

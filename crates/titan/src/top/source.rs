@@ -1,6 +1,7 @@
 //! Reading a gateway, again and again.
 
 use super::reading::{Counts, Reading, Upstream, upstreams};
+use super::text::shown;
 use crate::client::{Client, Reply};
 use crate::failure::Failure;
 use std::time::{Duration, Instant, SystemTime};
@@ -54,14 +55,19 @@ impl Source {
                 self.refused = Some((reply.problem(), now + AGAIN));
                 Ok(None)
             }
-            _ => Err(Failure::Runtime(reply.problem())),
+            _ => Err(failure(&reply)),
         }
     }
 }
 
+/// What went wrong, as the gateway says it.
+fn failure(reply: &Reply) -> Failure {
+    Failure::Runtime(shown(&reply.problem()))
+}
+
 fn counts(reply: Reply) -> Result<Counts, Failure> {
     if reply.status != 200 {
-        return Err(Failure::Runtime(reply.problem()));
+        return Err(failure(&reply));
     }
     let text = String::from_utf8(reply.body);
     let text = text.map_err(|_| Failure::Runtime("its metrics are not UTF-8".to_owned()))?;

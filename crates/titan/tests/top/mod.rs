@@ -1,10 +1,12 @@
 //! `titan top`: beside gateways that serve, as text and on a terminal.
 
+mod fake;
 mod pty;
 
 use super::admin::hash_of;
 use super::ask;
 use super::titan::{Titan, output};
+use fake::Fake;
 use pty::Pty;
 use rustix::process::Signal;
 use std::fs;
@@ -180,6 +182,8 @@ fn keys_lead_through_the_page_and_out_of_it() {
     pty.shows("(none)");
     pty.types("4");
     pty.shows("[4 Workers]");
+    pty.types(" ");
+    pty.shows("PAUSED");
     pty.types("q");
     assert_eq!(pty.ends(), 0);
     pty.is_as_before();
@@ -208,4 +212,63 @@ fn a_signal_gives_the_terminal_back() {
     pty.signal(Signal::TERM);
     assert_eq!(pty.ends(), 143);
     pty.is_as_before();
+}
+
+/// A route of that name that has served so much, of a process that has begun then.
+fn metrics(route: &str, count: u32, start: u32) -> String {
+    format!(
+        "titan_process_start_time_seconds {start}\ntitan_build_info{{version=\"{route}\"}} 1\n\
+         titan_requests_total{{route=\"{route}\",class=\"2xx\"}} {count}\n\
+         titan_exchange_failures_total{{code=\"{route}\"}} {count}\n"
+    )
+}
+
+fn once(fake: &Fake) -> (Option<i32>, String, String) {
+    output(["top", "--once", "--interval", "100ms", "--socket", fake.socket.to_str().unwrap()])
+}
+
+#[test]
+fn what_a_gateway_says_is_text() {
+    let evil = "\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31m\u{202e}<b>&amp;\u{200b}\rx";
+    let listing = serde_json::json!({ "upstreams": [{ "name": evil, "endpoints": [
+        { "address": evil, "state": evil, "why": evil, "since": evil }
+    ] }] });
+    let samples = [metrics(evil, 1, 1), metrics(evil, 900, 1)];
+    let fake = Fake::serves("evil", samples.into(), &listing.to_string());
+    let (code, text, err) = once(&fake);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    let is_plain = |c: char| c == '\n' || c == '…' || c == ' ' || c.is_ascii_graphic();
+    assert!(text.chars().all(is_plain), "{text:?}");
+    // In the name of the route, the code, and the address.
+    assert!(text.matches("\\u{1b}[2J\\u{1b}]0;title\\u{7}").count() >= 3, "{text}");
+}
+
+#[test]
+fn another_process_has_no_rates_yet() {
+    let rate = |samples: [String; 2]| {
+        let fake = Fake::serves("restarted", samples.into(), r#"{"upstreams":[]}"#);
+        let (_, text, _) = once(&fake);
+        (row(&text, "it")[1].to_owned(), text.contains("another process responds than before"))
+    };
+    let (same, is_other) = rate([metrics("it", 1, 1), metrics("it", 900_000, 1)]);
+    assert!(is_rate(&same) && !is_other, "{same}");
+    for count in [0, 900_000] {
+        assert_eq!(rate([metrics("it", 1, 1), metrics("it", count, 2)]), ("-".to_owned(), true));
+    }
+}
+
+#[test]
+fn what_is_no_gateway_is_told() {
+    let problem = "HTTP/1.1 500 No\r\nContent-Length: 26\r\n\r\n{\"detail\":\"no \\u001b[2J\"} ";
+    for (metrics, listing, what) in [
+        ("<html>", "{}", "line 1 of its metrics is none of the text format"),
+        ("a{b=\"\u{1b}[2J\"} 1\nc", "{}", "line 2 of its metrics is none of the text format"),
+        (problem, "{}", "error: no \\u{1b}[2J\n"),
+        ("a 1\n", "<html>", "what it says of its upstreams is not known here"),
+    ] {
+        let fake = Fake::serves("none", vec![metrics.to_owned()], listing);
+        let (code, text, err) = once(&fake);
+        assert_eq!((code, text.as_str()), (Some(1), ""));
+        assert!(err.contains(what) && !err.contains('\u{1b}'), "{err}");
+    }
 }

@@ -24,7 +24,7 @@ pub(super) struct Table {
 #[derive(Clone, Copy)]
 pub(super) struct Column {
     pub(super) title: &'static str,
-    /// In characters. The first column gets what the others leave, up to [`MAX_NAME`].
+    /// In characters. The first column gets what names need of what the others leave.
     pub(super) width: u16,
     /// 0 is shown always; of the others the highest goes first.
     pub(super) rank: u8,
@@ -55,8 +55,8 @@ struct Line<'t> {
     is_member: bool,
 }
 
-/// The widest that names get while other columns are wanted.
-const MAX_NAME: u16 = 48;
+/// What stands before the names of rows that belong to another one.
+const INDENT: &str = "  ";
 /// Lines for what there is to say about the marked row.
 const DETAILS: u16 = 2;
 /// A body below this height has no room for them.
@@ -210,17 +210,22 @@ impl Table {
             }
         }
         let spare = width.saturating_sub(needed(&kept));
-        let of_name = self.columns.first().map_or(0, |it| it.width.max(MAX_NAME) - it.width);
-        let of_name = spare.min(of_name);
-        // What is left is for the last column, where that is text.
-        let rest = spare - of_name;
-        let last = kept.last().copied().filter(|last| *last > 0 && self.columns[*last].is_text);
+        let of_name =
+            self.columns.first().map_or(0, |it| self.longest_name().saturating_sub(it.width));
         let width_of = |index: usize| {
-            let more = if index == 0 { of_name } else { 0 };
-            let more = more + if Some(index) == last { rest } else { 0 };
+            let more = if index == 0 { spare.min(of_name) } else { 0 };
             (index, self.columns[index].width + more)
         };
         kept.into_iter().map(width_of).collect()
+    }
+
+    fn longest_name(&self) -> u16 {
+        let of_row = |row: &Row| {
+            let members = row.members.iter().map(|it| width(it.name()) + INDENT.len());
+            members.chain([width(row.name())]).max().unwrap_or(0)
+        };
+        let longest = self.rows.iter().map(of_row).max().unwrap_or(0);
+        u16::try_from(longest).unwrap_or(u16::MAX)
     }
 
     fn draw_head(
@@ -265,7 +270,8 @@ impl Line<'_> {
         for (index, width) in columns {
             let Some(cell) = self.row.cells.get(*index) else { continue };
             let is_indented = self.is_member && *index == 0;
-            let text = if is_indented { format!("  {}", cell.text) } else { cell.text.clone() };
+            let indent = if is_indented { INDENT } else { "" };
+            let text = format!("{indent}{}", cell.text);
             put_in(buffer, area, (x, *width), &text, all[*index].is_text, theme.style(cell.tone));
             x += width + 1;
         }
