@@ -11,7 +11,8 @@ pub(super) struct Fake {
 }
 
 impl Fake {
-    /// What begins with `HTTP/` is a whole response. Responds to `/metrics` with one sample after another, and with the last one from then on.
+    /// Responds to `/metrics` with one sample after another, and with the last one from then on. What begins with `HTTP/` is
+    /// a whole response.
     pub(super) fn serves(name: &str, samples: Vec<String>, listing: &str) -> Fake {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);

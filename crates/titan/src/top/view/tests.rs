@@ -123,6 +123,37 @@ fn a_gateway_that_was_never_reached_shows_no_figures() {
     assert!(shows(&lost, USUAL, "").contains("no connection for 0s: no"));
 }
 
+/// The parts of a screen that are not plain, each with how it is drawn.
+fn styles(buffer: &Buffer) -> String {
+    let mut runs: Vec<(Style, String)> = Vec::new();
+    for row in buffer.area.rows() {
+        for cell in (row.x..row.right()).map(|x| &buffer[(x, row.y)]) {
+            match runs.last_mut().filter(|(style, _)| *style == cell.style()) {
+                Some((_, text)) => text.push_str(cell.symbol()),
+                None => runs.push((cell.style(), cell.symbol().to_owned())),
+            }
+        }
+    }
+    let is_plain = |style: &Style| *style == ratatui::buffer::Cell::default().style();
+    let runs = runs.iter().filter(|(style, text)| !is_plain(style) && !text.trim().is_empty());
+    let line = |(style, text): &(Style, String)| {
+        let color = style.fg.filter(|color| *color != Color::Reset);
+        let color = color.map_or_else(String::new, |color| format!("{color} "));
+        format!("{:30} {color}{:?}\n", text.trim(), style.add_modifier)
+    };
+    runs.map(line).collect()
+}
+
+#[test]
+fn how_parts_are_drawn() {
+    for (name, has_color) in [("with-colours", true), ("without-colours", false)] {
+        for (view, keys) in [("overview", &[][..]), ("upstreams", &[KeyCode::Char('3')])] {
+            let terminal = after(&picture(), USUAL, keys, has_color);
+            insta::assert_snapshot!(format!("{view}-{name}"), styles(terminal.backend().buffer()));
+        }
+    }
+}
+
 #[test]
 fn colours_are_used_where_they_may_be() {
     let colors = |has_color| {
