@@ -198,6 +198,7 @@ mod tests {
             let token = file("bad-token", text);
             let error = of("http://127.0.0.1:1", Some(&token)).unwrap_err();
             assert!(error.contains("it is empty, or has characters that no token has"), "{error}");
+            std::fs::remove_file(token).unwrap();
         }
     }
 }

@@ -7,6 +7,7 @@ use super::screen::Screen;
 use super::source::Source;
 use super::view::{self, Picture, Theme};
 use crate::failure::Failure;
+use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyEvent};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -39,6 +40,13 @@ struct Watched {
     lost: Option<Instant>,
 }
 
+/// The page, and what it shows: while it is paused, what it showed then.
+struct Session {
+    page: Page,
+    shown: Picture,
+    watched: Watched,
+}
+
 /// Shows the page until the user leaves it. The gateway has responded once.
 pub(super) fn show(
     source: Source,
@@ -56,27 +64,36 @@ pub(super) fn show(
     start(&sender, move |to| signals.report(to));
     start(&sender, report_keys);
     start(&sender, move |to| report_readings(source, interval, to, &stop));
-    let mut page = Page::default();
-    let mut frozen = watched.picture.clone();
+    let mut session = Session { page: Page::default(), shown: watched.picture.clone(), watched };
     loop {
-        if !page.is_paused {
-            frozen.clone_from(&watched.picture);
-        }
-        let draw = |frame: &mut ratatui::Frame<'_>| {
-            view::draw(frame.buffer_mut(), &mut page, &frozen, theme);
-        };
+        let Session { page, shown, .. } = &mut session;
+        let draw = |frame: &mut Frame<'_>| view::draw(frame.buffer_mut(), page, shown, theme);
         screen.terminal.draw(draw).map_err(cannot)?;
-        match news.recv() {
-            Ok(News::Key(key)) => {
-                if page.on_key(key) == Next::Leave {
-                    return Ok(ExitCode::SUCCESS);
+        let news = news.recv();
+        let news = news.map_err(|_| Failure::Runtime("nothing can be read any more".to_owned()))?;
+        if let Some(code) = session.hears(news, Instant::now()) {
+            return Ok(ExitCode::from(code));
+        }
+    }
+}
+
+impl Session {
+    /// Takes what has happened. Returns the exit code where that is the end.
+    fn hears(&mut self, news: News, now: Instant) -> Option<u8> {
+        match news {
+            News::Key(key) => {
+                if self.page.on_key(key) == Next::Leave {
+                    return Some(0);
                 }
             }
-            Ok(News::Resized) => {}
-            Ok(News::Read(read, refused)) => watched.take(*read, refused, Instant::now()),
-            Ok(News::Ends(code)) => return Ok(ExitCode::from(code)),
-            Err(_) => return Err(Failure::Runtime("nothing can be read any more".to_owned())),
+            News::Resized => {}
+            News::Read(read, refused) => self.watched.take(*read, refused, now),
+            News::Ends(code) => return Some(code),
         }
+        if !self.page.is_paused {
+            self.shown.clone_from(&self.watched.picture);
+        }
+        None
     }
 }
 
@@ -202,5 +219,64 @@ impl Signals {
         let code = u8::try_from(BY_SIGNAL + number).unwrap_or(u8::MAX);
         // Where nobody listens, the process ends already.
         let _ = to.send(News::Ends(code));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::top::tests::readings;
+    use ratatui::crossterm::event::KeyCode;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn session() -> Session {
+        let watched = Watched::new("here".to_owned(), SECOND);
+        Session { page: Page::default(), shown: watched.picture.clone(), watched }
+    }
+
+    fn key(c: char) -> News {
+        News::Key(KeyCode::Char(c).into())
+    }
+
+    fn read(read: Result<Reading, &str>) -> News {
+        let read = read.map_err(|why| Failure::Runtime(format!("{why}\nhelp: none")));
+        News::Read(Box::new(read), None)
+    }
+
+    #[test]
+    fn what_is_paused_stays_and_what_goes_on_is_of_now() {
+        let (mut session, now) = (session(), Instant::now());
+        let [before, after] = readings();
+        session.hears(read(Ok(before)), now);
+        let rate = |session: &Session| session.shown.figures.all.requests;
+        session.hears(key(' '), now);
+        session.hears(read(Ok(after)), now);
+        assert_eq!(rate(&session), None);
+        session.hears(key(' '), now);
+        assert_eq!(rate(&session), Some(1242.0));
+    }
+
+    #[test]
+    fn a_lost_gateway_is_told_until_it_is_back() {
+        let (mut session, now) = (session(), Instant::now());
+        let [before, after] = readings();
+        session.hears(read(Ok(before)), now);
+        session.hears(read(Err("refused")), now + SECOND);
+        session.hears(read(Err("refused still")), now + 5 * SECOND);
+        let lost = session.shown.lost.clone();
+        assert_eq!(lost, Some(("refused still".to_owned(), 4 * SECOND)));
+        assert!(session.shown.time.is_some(), "the last figures stay");
+        session.hears(read(Ok(after)), now + 6 * SECOND);
+        assert_eq!(session.shown.lost, None);
+        assert_eq!(session.shown.figures.all.requests, Some(1242.0));
+    }
+
+    #[test]
+    fn keys_and_signals_end_it() {
+        let now = Instant::now();
+        assert_eq!(session().hears(key('q'), now), Some(0));
+        assert_eq!(session().hears(News::Ends(143), now), Some(143));
+        assert_eq!(session().hears(News::Resized, now), None);
     }
 }
