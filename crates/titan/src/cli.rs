@@ -18,6 +18,10 @@ mod log;
 
 pub(crate) use log::LogOptions;
 
+mod top;
+
+pub(crate) use top::{AddressOption, TopOptions};
+
 mod changes;
 #[cfg(test)]
 mod tests;
@@ -75,6 +79,11 @@ pub(crate) enum Command {
     /// Print which configurations were in force in a running gateway
     #[command(after_help = changes::AFTER_HISTORY)]
     History(HistoryOptions),
+    /// Watch a running gateway: rates, durations, errors, endpoints, workers
+    ///
+    /// A page in the terminal. It reads the admin interface and changes nothing.
+    #[command(after_help = top::AFTER_HELP)]
+    Top(TopOptions),
     /// Have another process take over from a running gateway, and wait until it serves
     ///
     /// The new process gets the listening sockets and reads the configuration file; the old one drains and ends.
@@ -233,6 +242,7 @@ Examples:
   titan reload                            have the running gateway read its configuration again
   titan apply new.yaml --confirm 5m       put another one in force, and take it back unless it is confirmed
   titan history; titan rollback           what was in force, and back to the one before
+  titan top                               what the running gateway does, in the terminal
   titan upgrade                           have another process take over, of a new version say
   titan log --area health --level debug --for 10m
                                           have the running gateway tell more of itself for a while

@@ -1,7 +1,13 @@
-//! Calls of the admin interface of a gateway that runs, over its Unix socket: HTTP/1.1, one connection for each, everything
-//! bounded.
+//! Calls of the admin interface of a gateway that runs, over its Unix socket or its address: HTTP/1.1, one connection for
+//! each, everything bounded.
 
-use crate::cli::GatewayOption;
+mod address;
+mod timed;
+
+use address::Address;
+use timed::Timed;
+
+use crate::cli::{AddressOption, GatewayOption};
 use crate::config_file;
 use crate::failure::Failure;
 use crate::socket_path::Surroundings;
@@ -9,19 +15,26 @@ use serde_json::Value;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use titan_admin::Identity;
 use titan_config::{AdminSocket, ListenAddress};
 
 /// The way to a gateway.
 #[derive(Debug)]
 pub(crate) struct Client {
-    /// Where it may be, the likeliest place first.
-    paths: Vec<PathBuf>,
+    place: Place,
     /// How long the gateway may take for a call.
     deadline: Duration,
     /// What names the file of the gateway that is meant, where the command line does.
     identity: Option<String>,
+}
+
+/// Where a gateway is.
+#[derive(Debug)]
+enum Place {
+    /// Unix sockets where it may be, the likeliest first.
+    Sockets(Vec<PathBuf>),
+    Address(Address),
 }
 
 /// What is sent beside the target.
@@ -45,8 +58,6 @@ const MAX_BODY: usize = 64 << 20;
 /// How long the gateway may take for most calls. A change may have to wait for another one, and that for name servers and
 /// key sets.
 const DEADLINE: Duration = Duration::from_secs(300);
-/// How long it may take until the gateway has taken a request.
-const WRITE: Duration = Duration::from_secs(30);
 
 impl Client {
     /// The way to the gateway that the command line names.
@@ -59,7 +70,30 @@ impl Client {
         };
         // Whoever names the file means the gateway that has it, and not another one that is where that would be.
         let identity = config.as_deref().and_then(Identity::name);
-        Ok(Client { paths, deadline: DEADLINE, identity })
+        Ok(Client { place: Place::Sockets(paths), deadline: DEADLINE, identity })
+    }
+
+    /// The same where the command line may name an address instead.
+    pub(crate) fn find_at(
+        address: &AddressOption,
+        option: &GatewayOption,
+    ) -> Result<Client, Failure> {
+        match Address::of(address)? {
+            None => Client::find(option),
+            Some(address) => {
+                Ok(Client { place: Place::Address(address), deadline: DEADLINE, identity: None })
+            }
+        }
+    }
+
+    /// Where the gateway is, or is looked for first.
+    pub(crate) fn place(&self) -> String {
+        match &self.place {
+            Place::Sockets(paths) => {
+                paths.first().map_or_else(String::new, |path| format!("unix:{}", path.display()))
+            }
+            Place::Address(address) => address.text().to_owned(),
+        }
     }
 
     /// The same for a call that may take that long.
@@ -74,16 +108,33 @@ impl Client {
         target: &str,
         body: Option<Body<'_>>,
     ) -> Result<Reply, Failure> {
-        let (stream, path) = self.connect()?;
-        exchange(stream, &self.request(method, target, body), self.deadline).map_err(|error| {
-            let path = path.display();
-            Failure::Runtime(format!("the gateway at {path} did not respond: {error}"))
+        let request = self.request(method, target, body);
+        let (replied, place) = match &self.place {
+            Place::Sockets(paths) => {
+                let (stream, path) = connect(paths)?;
+                let stream = Timed::new(stream, self.deadline);
+                (exchange(stream, &request), path.display().to_string())
+            }
+            Place::Address(address) => {
+                let stream = address.connect(self.deadline)?;
+                (exchange(stream, &request), address.text().to_owned())
+            }
+        };
+        replied.map_err(|error| {
+            Failure::Runtime(format!("the gateway at {place} did not respond: {error}"))
         })
     }
 
     fn request(&self, method: &str, target: &str, body: Option<Body<'_>>) -> Vec<u8> {
+        let host = match &self.place {
+            Place::Sockets(_) => "localhost",
+            Place::Address(address) => address.authority(),
+        };
         let mut text =
-            format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+            format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n");
+        if let Place::Address(address) = &self.place {
+            text.push_str(&address.authorization());
+        }
         if let Some(named) = &self.identity {
             text.push_str(&format!("{}: {named}\r\n", Identity::FIELD));
         }
@@ -94,21 +145,6 @@ impl Client {
         let length = bytes.len();
         text.push_str(&format!("Content-Type: {media_type}\r\nContent-Length: {length}\r\n\r\n"));
         [text.as_bytes(), bytes].concat()
-    }
-
-    fn connect(&self) -> Result<(UnixStream, &Path), Failure> {
-        let mut faults = Vec::new();
-        for path in &self.paths {
-            match UnixStream::connect(path) {
-                Ok(stream) => return Ok((stream, path)),
-                Err(error) => faults.push(format!("{}: {error}", path.display())),
-            }
-        }
-        Err(Failure::Runtime(format!(
-            "no gateway can be reached: {}\nhelp: `titan run` prints where its socket is (`admin on unix:...`): name it \
-             with `--socket`, or the configuration with `-c`;\n\x20     only root and the user of the gateway may use it",
-            faults.join("; ")
-        )))
     }
 }
 
@@ -150,12 +186,26 @@ fn paths_in(file: &Path) -> Result<Vec<PathBuf>, Failure> {
 /// What does without a socket.
 const SIGNALS: &str = "use `kill -HUP` to reload, and `kill -USR2` to upgrade";
 
+/// A connection to the first of these sockets that takes one.
+fn connect(paths: &[PathBuf]) -> Result<(UnixStream, &Path), Failure> {
+    let mut faults = Vec::new();
+    for path in paths {
+        match UnixStream::connect(path) {
+            Ok(stream) => return Ok((stream, path)),
+            Err(error) => faults.push(format!("{}: {error}", path.display())),
+        }
+    }
+    Err(Failure::Runtime(format!(
+        "no gateway can be reached: {}\nhelp: `titan run` prints where its socket is (`admin on unix:...`): name it \
+         with `--socket`, or the configuration with `-c`;\n\x20     only root and the user of the gateway may use it",
+        faults.join("; ")
+    )))
+}
+
 /// Sends a request, and receives the reply to it.
-fn exchange(mut stream: UnixStream, request: &[u8], within: Duration) -> io::Result<Reply> {
-    let deadline = Instant::now() + within;
-    stream.set_write_timeout(Some(WRITE))?;
+fn exchange(mut stream: impl Read + Write, request: &[u8]) -> io::Result<Reply> {
     // A gateway that refuses a body early has responded before it closes.
-    let sent = stream.write_all(request);
+    let sent = stream.write_all(request).and_then(|()| stream.flush());
     let mut received = Vec::new();
     let end = loop {
         if let Some(at) = received.windows(4).position(|it| it == b"\r\n\r\n") {
@@ -164,7 +214,7 @@ fn exchange(mut stream: UnixStream, request: &[u8], within: Duration) -> io::Res
         if received.len() > MAX_HEAD {
             return Err(io::Error::other("the head of its response is too long"));
         }
-        if receive(&mut stream, &mut received, deadline)? == 0 {
+        if receive(&mut stream, &mut received)? == 0 {
             sent?;
             return Err(io::Error::other("it closed the connection"));
         }
@@ -176,7 +226,7 @@ fn exchange(mut stream: UnixStream, request: &[u8], within: Duration) -> io::Res
     }
     let mut body = received.split_off(end);
     while body.len() < length {
-        if receive(&mut stream, &mut body, deadline)? == 0 {
+        if receive(&mut stream, &mut body)? == 0 {
             return Err(io::Error::other("its response ends before it is complete"));
         }
     }
@@ -184,21 +234,14 @@ fn exchange(mut stream: UnixStream, request: &[u8], within: Duration) -> io::Res
     Ok(Reply { status, body })
 }
 
-/// Receives what there is, by then.
-fn receive(stream: &mut UnixStream, to: &mut Vec<u8>, deadline: Instant) -> io::Result<usize> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return Err(io::ErrorKind::TimedOut.into());
-    }
-    stream.set_read_timeout(Some(left))?;
+/// Receives what there is.
+fn receive(stream: &mut impl Read, to: &mut Vec<u8>) -> io::Result<usize> {
     let mut buffer = [0; 16 << 10];
     let count = match stream.read(&mut buffer) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-            return receive(stream, to, deadline);
-        }
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => return receive(stream, to),
         read => read?,
     };
     to.extend_from_slice(&buffer[..count]);
@@ -232,10 +275,11 @@ mod tests {
             request.truncate(count);
             request
         });
-        let client = Client { paths: Vec::new(), deadline: DEADLINE, identity: None };
+        let client =
+            Client { place: Place::Sockets(Vec::new()), deadline: DEADLINE, identity: None };
         let body = Body { media_type: "application/yaml", bytes: b"a: 1" };
-        let reply =
-            exchange(ours, &client.request("PUT", "/config?confirm=5m", Some(body)), DEADLINE);
+        let request = client.request("PUT", "/config?confirm=5m", Some(body));
+        let reply = exchange(Timed::new(ours, DEADLINE), &request);
         (reply, gateway.join().unwrap())
     }
 

@@ -18,6 +18,7 @@
 //! | reading the file, those that it includes, and what they name | `regular_file`, `documents`, `config_file` |
 //! | `titan reload` and `titan upgrade` | `remote` |
 //! | `titan apply`, `confirm`, `rollback`, `history` | `changes` |
+//! | `titan top` | `top` |
 //! | calls of a gateway that runs | `client` |
 //! | the sockets of the admin interface | `admin`, `socket_path` |
 //! | why the program fails | `failure` |
@@ -68,6 +69,8 @@ mod remote;
 
 mod log;
 
+mod top;
+
 mod activation;
 
 mod changes;
@@ -115,6 +118,7 @@ fn perform(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Rollback(options) => return changes::roll_back(&options),
         Command::History(options) => return changes::history(&options),
         Command::Log(options) => return log::log(&options),
+        Command::Top(options) => return top::top(&options),
         Command::Check(options) => return check::check(&options),
         Command::Explain { method, url, fields, client_cert, from, as_test, config } => {
             let named = config.config;

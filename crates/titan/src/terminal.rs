@@ -43,6 +43,10 @@ pub(crate) fn warn(warnings: &Report) {
 
 /// Whether standard error takes colours: a terminal does, unless `NO_COLOR` is set (no-color.org).
 pub(crate) fn has_color() -> bool {
-    let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    io::stderr().is_terminal() && !is_unwanted
+    io::stderr().is_terminal() && !is_color_unwanted()
+}
+
+/// Whether `NO_COLOR` is set.
+pub(crate) fn is_color_unwanted() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }

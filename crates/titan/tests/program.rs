@@ -12,6 +12,7 @@ mod control;
 mod events;
 mod revocations;
 mod titan;
+mod top;
 
 use rustix::process::Signal;
 use std::fs::File;

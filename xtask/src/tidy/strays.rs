@@ -48,6 +48,7 @@ const LISTED: &[(&str, &str)] = &[
     ),
     ("crates/*/src/snapshots/*.snap", "what texts for people look like"),
     ("crates/*/src/*/snapshots/*.snap", "what texts for people look like"),
+    ("crates/*/src/*/*/snapshots/*.snap", "what texts for people look like"),
     ("crates/*/tests/snapshots/*.snap", "what texts for people look like"),
     ("crates/*/proptest-regressions/*.txt", "inputs that once failed"),
     ("crates/titan/tests/peers/*/*.py", "programs for peers that are Python libraries"),

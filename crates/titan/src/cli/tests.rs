@@ -29,6 +29,7 @@ fn the_help_is_worth_reading() {
       confirm   Keep the configuration that is on trial in a running gateway
       rollback  Put an earlier configuration in force again in a running gateway
       history   Print which configurations were in force in a running gateway
+      top       Watch a running gateway: rates, durations, errors, endpoints, workers
       upgrade   Have another process take over from a running gateway, and wait until it serves
       log       Print which events a running gateway writes, and have it write others for a while
       check     Validate a configuration file and print a summary
@@ -63,6 +64,7 @@ fn the_help_is_worth_reading() {
       titan reload                            have the running gateway read its configuration again
       titan apply new.yaml --confirm 5m       put another one in force, and take it back unless it is confirmed
       titan history; titan rollback           what was in force, and back to the one before
+      titan top                               what the running gateway does, in the terminal
       titan upgrade                           have another process take over, of a new version say
       titan log --area health --level debug --for 10m
                                               have the running gateway tell more of itself for a while

@@ -22,7 +22,7 @@ fn serving(status: u16, admin: &str) -> String {
 }
 
 /// The SHA-256 of `token` as the configuration has it.
-fn hash_of(token: &str) -> String {
+pub(super) fn hash_of(token: &str) -> String {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, token.as_bytes());
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }

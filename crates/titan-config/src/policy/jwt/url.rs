@@ -24,6 +24,13 @@ pub struct Url {
     pub target: String,
 }
 
+impl Url {
+    /// The URL that a text is, as in the file, or what is wrong with it.
+    pub fn parse(text: &str) -> Result<Url, String> {
+        parse_url(text).map_err(|Problem { reason, help: _, part: _ }| reason)
+    }
+}
+
 const URL: TextShape = TextShape {
     what: "a URL",
     examples: "`https://id.example.com/keys`",
