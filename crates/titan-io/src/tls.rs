@@ -7,7 +7,7 @@ mod server;
 mod tickets;
 
 pub use client::{ClientSettings, ClientTls, EndpointTls, client_config};
-pub use credentials::{BadCredentials, CertificateExpiry, Files, bad};
+pub use credentials::{BadCredentials, Files, Validity, bad};
 pub use identity::{Identity, sha256};
 pub use server::ServerTls;
 pub use tickets::TicketSecrets;

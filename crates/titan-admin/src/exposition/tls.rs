@@ -30,11 +30,10 @@ impl Text {
             return;
         }
         let files: Vec<_> =
-            certificates.iter().map(|it| it.expiry.file.display().to_string()).collect();
-        let all = certificates
-            .iter()
-            .zip(&files)
-            .map(|(it, file)| ([it.listener.as_str(), file.as_str()], Expiry(it.expiry.expires)));
+            certificates.iter().map(|it| it.validity.file.display().to_string()).collect();
+        let all = certificates.iter().zip(&files).map(|(it, file)| {
+            ([it.listener.as_str(), file.as_str()], Expiry(it.validity.expires()))
+        });
         self.begin(EXPIRY);
         for ([listener, file], Expiry(expires)) in fold(all, own) {
             let labels = [("listener", listener), ("certificate", file)];

@@ -22,15 +22,6 @@ pub struct Files {
     system: Vec<CertificateDer<'static>>,
 }
 
-/// Until when a certificate is good.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CertificateExpiry {
-    /// Its file, as the configuration names it.
-    pub file: PathBuf,
-    /// The last moment, as Unix time in seconds.
-    pub expires: i64,
-}
-
 /// A list of revoked certificates.
 pub(super) struct Revocations {
     file: PathBuf,
@@ -62,15 +53,17 @@ impl Revocations {
 const SOON: i64 = 86_400;
 
 /// When a certificate of a listener is valid.
-pub(super) struct Validity {
-    file: PathBuf,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Validity {
+    /// Its file, as the configuration names it.
+    pub file: PathBuf,
     from: ASN1Time,
     until: ASN1Time,
 }
 
 impl Validity {
     /// That of the certificate in that file, which was used already. Nothing where it cannot be read.
-    pub(super) fn of(files: &Files, file: &Path) -> Option<Validity> {
+    fn of(files: &Files, file: &Path) -> Option<Validity> {
         let chain = files.certificates(file).ok()?;
         let (_, certificate) = X509Certificate::from_der(chain.first()?).ok()?;
         let validity = certificate.validity();
@@ -79,6 +72,22 @@ impl Validity {
             from: validity.not_before,
             until: validity.not_after,
         })
+    }
+
+    /// Those of the certificates of a listener, each file once.
+    pub(super) fn all(certificates: &[Certificate], files: &Files) -> Vec<Validity> {
+        let mut all: Vec<Validity> = Vec::new();
+        for Certificate { cert, key: _ } in certificates {
+            if all.iter().all(|known| known.file != *cert) {
+                all.extend(Validity::of(files, cert));
+            }
+        }
+        all
+    }
+
+    /// The last moment at which it is valid, as Unix time in seconds.
+    pub fn expires(&self) -> i64 {
+        self.until.timestamp()
     }
 
     /// What there is to say of it where it is not valid, or not for long: for a fifth of its time, or two weeks if that is less.
@@ -240,21 +249,6 @@ pub(super) fn certificates_in(bytes: &[u8]) -> Result<Vec<CertificateDer<'static
         Ok(all) => Ok(all),
         Err(error) => Err(format!("it is not a PEM file: {error}")),
     }
-}
-
-/// Until when each of these is good; each file once.
-pub(super) fn expiries(certificates: &[Certificate], files: &Files) -> Vec<CertificateExpiry> {
-    let mut found: Vec<CertificateExpiry> = Vec::new();
-    for Certificate { cert, key: _ } in certificates {
-        let chain = files.certificates(cert).unwrap_or_default();
-        let parsed = chain.first().and_then(|first| X509Certificate::from_der(first).ok());
-        let Some((_, parsed)) = parsed.filter(|_| found.iter().all(|it| it.file != *cert)) else {
-            continue;
-        };
-        let expires = parsed.validity().not_after.timestamp();
-        found.push(CertificateExpiry { file: cert.clone(), expires });
-    }
-    found
 }
 
 /// What a file is that holds no certificate in PEM form.

@@ -1,8 +1,6 @@
 //! TLS with clients: the configuration of handshakes at a listener, and which client certificates it accepts.
 
-use super::credentials::{
-    BadCredentials, ByName, CertificateExpiry, Files, Revocations, Validity, bad, expiries,
-};
+use super::credentials::{BadCredentials, ByName, Files, Revocations, Validity, bad};
 use super::identity::{Identity, sha256};
 use super::tickets::{DIGEST, TicketSecrets, Tickets};
 use super::{H2, HTTP11, Refused};
@@ -27,7 +25,6 @@ pub struct ServerTls {
     clients: Option<ClientVerifier>,
     /// When its own certificates are valid.
     validity: Vec<Validity>,
-    expiries: Vec<CertificateExpiry>,
 }
 
 /// Decides which client certificates are accepted.
@@ -57,10 +54,8 @@ impl ServerTls {
             |_| bad(&tls.certificates[0].cert, "no randomness for ticket keys".to_owned());
         let tickets = Arc::new(Tickets::new().map_err(no_keys)?);
         config.ticketer = Arc::clone(&tickets) as _;
-        let own = tls.certificates.iter();
-        let validity = own.filter_map(|pair| Validity::of(files, &pair.cert)).collect();
-        let expiries = expiries(&tls.certificates, files);
-        Ok(ServerTls { config: Arc::new(config), tickets, clients, validity, expiries })
+        let validity = Validity::all(&tls.certificates, files);
+        Ok(ServerTls { config: Arc::new(config), tickets, clients, validity })
     }
 
     /// How a server of rare connections performs handshakes: in HTTP/1.1, and without tickets, so that each client is
@@ -170,9 +165,9 @@ impl ServerTls {
         own.chain(lists.filter_map(|list| list.warning(now))).collect()
     }
 
-    /// Until when each certificate is good that it presents.
-    pub fn expiries(&self) -> &[CertificateExpiry] {
-        &self.expiries
+    /// When each certificate is valid that it presents.
+    pub fn validity(&self) -> &[Validity] {
+        &self.validity
     }
 
     /// The edition of the files that clients are verified with now; 0 if they are not.

@@ -8,7 +8,7 @@ use crate::socket::{ListenSocket, SocketFile, bind, share_out};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use titan_config::{Config, ListenAddress};
-use titan_io::tls::CertificateExpiry;
+use titan_io::tls::Validity;
 
 /// A listener that is bound.
 #[derive(Clone, Debug)]
@@ -111,11 +111,11 @@ impl Listening {
         let tls =
             self.states().filter_map(|(name, state)| Some((name, state.listener_policy.tls()?)));
         let all = tls.flat_map(|(name, tls)| {
-            let of = |expiry: &CertificateExpiry| CertificateStatus {
+            let of = |validity: &Validity| CertificateStatus {
                 listener: name.to_owned(),
-                expiry: expiry.clone(),
+                validity: validity.clone(),
             };
-            tls.expiries().iter().map(of).collect::<Vec<_>>()
+            tls.validity().iter().map(of).collect::<Vec<_>>()
         });
         all.collect()
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use titan_io::counter::{BUCKETS, Counted};
 use titan_io::exemplar::Exemplar;
 use titan_io::io::Phase;
-use titan_io::tls::CertificateExpiry;
+use titan_io::tls::Validity;
 use titan_observe::destination::DestinationFigures;
 use titan_policies::jwt::KeySetStatus;
 use titan_upstream::cells::UpstreamCells;
@@ -33,8 +33,8 @@ pub struct Status {
 pub struct CertificateStatus {
     /// The name of the listener.
     pub listener: String,
-    /// Its file, and until when it is good.
-    pub expiry: CertificateExpiry,
+    /// Its file, and when it is valid.
+    pub validity: Validity,
 }
 
 impl Status {

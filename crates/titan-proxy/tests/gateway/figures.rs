@@ -120,9 +120,9 @@ fn handshakes_count_by_version_and_resumption_and_certificates_say_when_they_exp
     let certificates = gateway.status().certificates();
     let [certificate] = &certificates[..] else { panic!("{certificates:?}") };
     assert_eq!(certificate.listener, "front");
-    assert!(certificate.expiry.file.ends_with("usual.pem"));
+    assert!(certificate.validity.file.ends_with("usual.pem"));
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    let left = certificate.expiry.expires - i64::try_from(now.as_secs()).unwrap();
+    let left = certificate.validity.expires() - i64::try_from(now.as_secs()).unwrap();
     assert!(left > 86_400, "{left}");
     gateway.reloads("routes: [{ respond: { body: x } }]", &[]).unwrap();
     assert!(gateway.status().certificates().is_empty());
