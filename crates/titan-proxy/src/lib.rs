@@ -69,6 +69,8 @@ mod mirror;
 
 mod files;
 
+mod exemplar_notes;
+
 mod snapshot;
 
 mod scratch;

@@ -2,6 +2,7 @@
 
 use crate::copied::CopyMemory;
 use crate::error_pages::Pages;
+use crate::exemplar_notes::ExemplarNotes;
 use crate::fallback::Fallback;
 use crate::files::Site;
 use crate::forwarding::Forwarding;
@@ -223,6 +224,12 @@ impl Snapshot {
     /// What is counted for each route, and behind them for requests that no route took.
     pub(crate) fn all_counted(&self) -> &[Arc<Counted<RouteCells>>] {
         &self.counted
+    }
+
+    /// Notes exemplars of the durations of routes from records.
+    pub(crate) fn exemplar_notes(&self) -> ExemplarNotes {
+        let names = self.counted.iter().map(|counted| counted.name());
+        ExemplarNotes::new(names.zip(&self.exemplars))
     }
 
     /// The exemplars of the durations of each route that has any, with its name.

@@ -128,5 +128,14 @@ fn open_logs(
         let destination = opened.map_err(|error| LoadError::AccessLog(error.to_string()))?;
         Ok(Box::new(AccessLogWriter::new(log, destination)) as Box<dyn Subscriber>)
     };
-    config.access_log.iter().zip(&snapshot.access_logs).map(open).collect()
+    let mut logs = config
+        .access_log
+        .iter()
+        .zip(&snapshot.access_logs)
+        .map(open)
+        .collect::<Result<Vec<_>, _>>()?;
+    if !logs.is_empty() {
+        logs.push(Box::new(snapshot.exemplar_notes()));
+    }
+    Ok(logs)
 }

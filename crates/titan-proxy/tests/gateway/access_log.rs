@@ -117,6 +117,23 @@ fn an_exchange_is_told_with_everything_that_there_was() {
 }
 
 #[test]
+fn the_durations_of_a_route_have_the_traces_of_requests() {
+    let log = LogFile::new();
+    let gateway = log.of("", "routes: [{ name: all, respond: 204 }]", &[]);
+    gateway.get("/").has_status(204);
+    let traced = "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    gateway.asks(&format!("GET / HTTP/1.1\r\nHost: a\r\n{traced}\r\n\r\n")).has_status(204);
+    let mut found = Vec::new();
+    waits_until("an exemplar", || {
+        let exemplars = gateway.status().exemplars().remove("all");
+        found = exemplars.into_iter().flatten().flatten().collect();
+        !found.is_empty()
+    });
+    let [exemplar] = found[..] else { panic!("{found:?}") };
+    assert_eq!(exemplar.trace[..4], [0x0a, 0xf7, 0x65, 0x19]);
+}
+
+#[test]
 fn a_failure_has_its_code_and_whose_doing_it_was() {
     let log = LogFile::new();
     let gone = upstream::listens().address();

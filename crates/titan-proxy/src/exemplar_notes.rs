@@ -1,0 +1,59 @@
+//! Exemplars of the durations of routes: of each bucket the latest exchange that belongs to a trace.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+use titan_http::path::decode_hex;
+use titan_io::counter::Durations;
+use titan_io::exemplar::{Exemplar, Exemplars};
+use titan_observe::observer::Subscriber;
+use titan_observe::record::{Event, Recorded, Text};
+
+/// Notes them from records of exchanges.
+pub(crate) struct ExemplarNotes {
+    by_route: HashMap<Box<[u8]>, Arc<Exemplars<Durations>>>,
+}
+
+impl ExemplarNotes {
+    /// Notes those of these routes, by their names.
+    pub(crate) fn new<'r>(
+        routes: impl Iterator<Item = (&'r str, &'r Arc<Exemplars<Durations>>)>,
+    ) -> ExemplarNotes {
+        let named = routes.map(|(name, of)| (name.as_bytes().into(), Arc::clone(of)));
+        ExemplarNotes { by_route: named.collect() }
+    }
+
+    fn note(&self, record: &Recorded<'_>) -> Option<()> {
+        let trace = trace(record.text(Text::TraceId))?;
+        let exemplars = self.by_route.get(record.text(Text::Route))?;
+        let value = u64::try_from(record.facts.took.as_micros()).ok()?;
+        let at = UNIX_EPOCH + Duration::from_micros(record.facts.started) + record.facts.took;
+        exemplars.note(Exemplar { trace, value, at });
+        Some(())
+    }
+}
+
+impl Subscriber for ExemplarNotes {
+    fn take(&mut self, mut records: &[u8]) {
+        while let Some((record, rest)) = Recorded::first_of(records) {
+            // A tunnel is counted when it opens; how long it lasts is no duration of a request.
+            if record.facts.event == Event::Request {
+                self.note(&record);
+            }
+            records = rest;
+        }
+    }
+}
+
+/// The bytes of the id of a trace, which is 32 hexadecimal digits.
+fn trace(id: &[u8]) -> Option<[u8; 16]> {
+    let mut bytes = [0; 16];
+    let (pairs, rest) = id.as_chunks::<2>();
+    if pairs.len() != bytes.len() || !rest.is_empty() {
+        return None;
+    }
+    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+        *byte = decode_hex(*high, *low)?;
+    }
+    Some(bytes)
+}
