@@ -35,7 +35,7 @@ impl LogFile {
     fn lines(&self, count: usize) -> Vec<String> {
         let mut lines = Vec::new();
         waits_until("the lines", || {
-            let text = fs::read_to_string(&self.0).unwrap();
+            let text = fs::read_to_string(&self.0).expect("the log was opened");
             lines = text.lines().map(str::to_owned).collect();
             text.ends_with('\n') && lines.len() >= count
         });
@@ -44,7 +44,10 @@ impl LogFile {
     }
 
     fn records(&self, count: usize) -> Vec<Value> {
-        self.lines(count).iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+        self.lines(count)
+            .iter()
+            .map(|line| serde_json::from_str(line).expect("a line is a record"))
+            .collect()
     }
 
     fn record(&self) -> Value {
@@ -61,7 +64,8 @@ impl Drop for LogFile {
 /// Whether a phase took some time, and no longer than the whole.
 fn is_phase(record: &Value, name: &str) -> bool {
     let took = record[name].as_f64();
-    took.is_some_and(|took| took > 0.0 && took <= record["duration_ms"].as_f64().unwrap())
+    let whole = record["duration_ms"].as_f64();
+    took.zip(whole).is_some_and(|(took, whole)| took > 0.0 && took <= whole)
 }
 
 // field: file.access_log, access_log.file, log_file.path, access_log.request_headers, access_log.response_headers
