@@ -38,17 +38,6 @@ pub enum Refused {
     Silent,
 }
 
-/// What a handshake with a client has come to.
-#[derive(Debug)]
-pub struct Handshake {
-    /// Who the client is, where it has presented a certificate, and which edition of the files that was judged by.
-    pub shown: Option<(Identity, u64)>,
-    /// Whether both sides agreed on TLS 1.3; else it is TLS 1.2.
-    pub is_tls13: bool,
-    /// Whether an earlier session goes on.
-    pub is_resumed: bool,
-}
-
 /// HTTP/2 as handshakes name it (RFC 9113 section 3.1).
 pub const H2: &[u8] = b"h2";
 /// HTTP/1.1 as handshakes name it (RFC 7301 section 6).
@@ -93,7 +82,7 @@ pub async fn accept(
     transport: &mut Transport,
     server: &ServerTls,
     deadline: CoarseInstant,
-) -> Result<Handshake, Refused> {
+) -> Result<Option<(Identity, u64)>, Refused> {
     let first = transport.read_until(deadline, |unread| unread.first().copied()).await;
     match first.ok_or(Refused::Silent)? {
         HANDSHAKE => {}
@@ -113,10 +102,8 @@ pub async fn accept(
     let identified = agreed.and_then(|()| {
         let (reader, _) = transport.stream.split();
         let session = reader.session().ok_or(Refused::Gone)?;
-        let (is_tls13, is_resumed) = (session.is_tls13(), session.is_resumed());
-        let identified = server.identify(session.shown(), is_resumed);
-        let shown = identified.inspect_err(|_| session.fail())?;
-        Ok(Handshake { shown, is_tls13, is_resumed })
+        let identified = server.identify(session.shown(), session.is_resumed());
+        identified.inspect_err(|_| session.fail())
     });
     if identified.is_err() {
         // What went wrong is said in an alert.

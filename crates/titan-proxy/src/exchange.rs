@@ -106,8 +106,8 @@ pub(crate) struct Record {
     retry_after: Option<Duration>,
     /// The same, where its client or its route say so.
     deadline: Option<Duration>,
-    /// The attempt that the exchange ends with: the place of its upstream, and when it began.
-    attempt: Option<(usize, Instant)>,
+    /// The attempt that the exchange ends with, where that is all there is to wait for.
+    last_attempt: Option<LastAttempt>,
     /// Whether the attempt that runs has sent any of the request.
     is_sent: bool,
     /// The status that its endpoint has responded with, of a call what its own status means, and how long the head took where
@@ -127,6 +127,34 @@ pub(crate) struct Record {
     mirroring: Option<Box<Mirroring>>,
     /// What is told of the exchange at its end, where anybody is to hear of it.
     telling: Option<Box<Telling>>,
+}
+
+/// An attempt of an exchange. Small, because every request under way has room for one.
+#[derive(Clone, Copy)]
+struct LastAttempt {
+    /// The place of its upstream, from 1.
+    upstream: NonZeroU32,
+    /// The microseconds from the start of the exchange to its own.
+    began: u32,
+}
+
+impl LastAttempt {
+    fn new(upstream: usize, began: Duration) -> LastAttempt {
+        let upstream = u32::try_from(upstream).unwrap_or(u32::MAX);
+        LastAttempt {
+            upstream: NonZeroU32::MIN.saturating_add(upstream),
+            began: u32::try_from(began.as_micros()).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn upstream(self) -> usize {
+        self.upstream.get() as usize - 1
+    }
+
+    /// How long after the start of the exchange it began.
+    fn began(self) -> Duration {
+        Duration::from_micros(self.began.into())
+    }
 }
 
 impl Record {
@@ -213,7 +241,7 @@ impl Default for Record {
             timeout: None,
             retry_after: None,
             deadline: None,
-            attempt: None,
+            last_attempt: None,
             is_sent: false,
             responded: None,
             is_body_used: false,
@@ -458,18 +486,18 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     /// Counts the exchange, and runs the end halves of its policies.
     fn count(&mut self, is_complete: bool) {
         let (kept, worker) = self.worker.of_policies();
-        let Record { route, status, started, attempt, .. } = &self.record;
+        let Record { route, status, started, last_attempt, .. } = &self.record;
         let end = ExchangeEnd {
             status: status.filter(|_| is_complete),
             took: started.elapsed(),
             received: self.body.received(),
             sent: self.sink.sent(),
         };
-        let (route, attempt) = (*route, *attempt);
+        let (route, last_attempt) = (*route, *last_attempt);
         self.snapshot.counted(route).cells(worker).count_response(&end);
-        if let Some((upstream, began)) = attempt {
-            let took = (*started + end.took).saturating_duration_since(began);
-            self.snapshot.upstreams[upstream].counted.cells(worker).attempt.record(took);
+        if let Some(attempt) = last_attempt {
+            let cells = self.snapshot.upstreams[attempt.upstream()].counted.cells(worker);
+            cells.attempt.record(end.took.saturating_sub(attempt.began()));
         }
         let cells = self.worker.cells();
         cells.received.add(end.received);

@@ -24,8 +24,8 @@ use titan_io::clock::TICK;
 use titan_io::network::ClientNetwork;
 use titan_io::registry::Registry;
 use titan_io::shares::{ClientCounter, Shares};
-use titan_io::stream::Stream;
-use titan_io::tls::{self, BadCredentials, Files, Handshake, Refused, ServerTls, TicketSecrets};
+use titan_io::stream::{Agreed, Stream};
+use titan_io::tls::{self, BadCredentials, Files, Refused, ServerTls, TicketSecrets};
 use titan_io::transport::Transport;
 use tokio::sync::mpsc;
 
@@ -351,12 +351,15 @@ impl AdmittedConnection {
             permit.state.listener_policy.note_refused(refused);
         }
         match accepted {
-            Ok(Handshake { shown, is_tls13, is_resumed }) => {
-                let cells = client.worker.cells();
-                cells.handshakes[usize::from(is_tls13)][usize::from(is_resumed)].add(1);
+            Ok(shown) => {
                 client.transport.renew_grace();
                 client.origin.scheme = Scheme::Https;
-                client.origin.agreed = client.transport.stream.agreed().map(Rc::new);
+                let agreed = client.transport.stream.agreed();
+                if let Some(Agreed { is_tls13, is_resumed, .. }) = agreed {
+                    let cells = client.worker.cells();
+                    cells.handshakes[usize::from(is_tls13)][usize::from(is_resumed)].add(1);
+                }
+                client.origin.agreed = agreed.map(Rc::new);
                 client.origin.shown = shown.map(PresentedCertificate::new);
                 return true;
             }

@@ -36,6 +36,8 @@ pub struct Session {
 pub struct Agreed {
     /// Whether TLS 1.3 is spoken; otherwise it is TLS 1.2.
     pub is_tls13: bool,
+    /// Whether an earlier session goes on.
+    pub is_resumed: bool,
     /// The name that the client has asked for.
     pub server_name: Option<Box<str>>,
 }
@@ -90,12 +92,9 @@ impl Session {
             Connection::Server(server) => server.server_name().map(Box::from),
             Connection::Client(_) => None,
         };
-        Agreed { is_tls13: tls.protocol_version() == Some(ProtocolVersion::TLSv1_3), server_name }
-    }
-
-    /// Whether both sides agreed on TLS 1.3.
-    pub fn is_tls13(&self) -> bool {
-        self.tls.borrow().protocol_version() == Some(ProtocolVersion::TLSv1_3)
+        let is_tls13 = tls.protocol_version() == Some(ProtocolVersion::TLSv1_3);
+        let is_resumed = tls.handshake_kind() == Some(HandshakeKind::Resumed);
+        Agreed { is_tls13, is_resumed, server_name }
     }
 
     /// Whether an earlier session goes on.

@@ -283,9 +283,9 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
 /// Counts the connection that an attempt has got.
 pub(super) fn note_connection(connection: &PooledConnection, cells: &UpstreamCells) {
     match connection.opening() {
-        Some(took) => {
+        Some(opening) => {
             cells.connects.add(1);
-            cells.connect.record(took.whole());
+            cells.connect.record(opening.whole());
         }
         None => cells.reuses.add(1),
     }

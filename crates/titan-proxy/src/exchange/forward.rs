@@ -4,7 +4,7 @@ use super::attempt::SendOptions;
 use super::deliver::Remainder;
 use super::hold::Hold;
 use super::retry::{TriedUpstream, Tries};
-use super::{Exchange, TunnelPermit};
+use super::{Exchange, LastAttempt, TunnelPermit};
 use crate::fallback::{Fallback, OwnFallback};
 use crate::forwarding::{Reach, count_hop};
 use crate::route::Match;
@@ -194,7 +194,10 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     fn count_attempt(&mut self, tries: &Tries<'_>, attempt: &AdmittedAttempt, is_end: bool) {
         let began = attempt.began();
         match is_end && !self.record.is_subrequest {
-            true => self.record.attempt = Some((tries.index, began)),
+            true => {
+                let began = began.saturating_duration_since(self.record.started);
+                self.record.last_attempt = Some(LastAttempt::new(tries.index, began));
+            }
             false => tries.cells.attempt.record(began.elapsed()),
         }
     }
