@@ -149,6 +149,26 @@ pub enum Text {
 impl Text {
     /// How many there are.
     const COUNT: usize = 14;
+
+    /// Whether the gateway says it, of things in its configuration. Ids of requests are of 128 bytes at most.
+    fn is_own(self) -> bool {
+        match self {
+            Text::Listener
+            | Text::Route
+            | Text::Upstream
+            | Text::Endpoint
+            | Text::Error
+            | Text::RefusedBy
+            | Text::RequestId => true,
+            Text::Sni
+            | Text::Method
+            | Text::Host
+            | Text::Target
+            | Text::TraceId
+            | Text::UserAgent
+            | Text::Referer => false,
+        }
+    }
 }
 
 /// What else a configuration wants to know of an exchange.
@@ -189,6 +209,9 @@ struct Captured {
 pub const MAX_TEXT: usize = 8 << 10;
 /// The most bytes that all texts of a record take.
 pub const MAX_TEXTS: usize = 48 << 10;
+/// The most that those take which come from the network. The rest is for what the gateway says itself: no client may hide the
+/// route that it took.
+const MAX_FOREIGN: usize = 40 << 10;
 /// The most values that are captured of an exchange.
 pub const MAX_CAPTURED: usize = 128;
 
@@ -203,7 +226,8 @@ impl ExchangeRecord {
 
     /// Notes a text, in place of the one before.
     pub fn set(&mut self, text: Text, value: &[u8]) {
-        self.texts[text as usize] = self.push(value);
+        let most = if text.is_own() { MAX_TEXTS } else { MAX_FOREIGN };
+        self.texts[text as usize] = self.push_within(most, [value]);
     }
 
     /// Notes what was requested.
@@ -255,10 +279,14 @@ impl ExchangeRecord {
         self.push_all([text])
     }
 
-    /// Keeps as much of these parts as there is room for, as one text.
     fn push_all<'t>(&mut self, parts: impl IntoIterator<Item = &'t [u8]>) -> Place {
+        self.push_within(MAX_FOREIGN, parts)
+    }
+
+    /// Keeps as much of these parts as there is room for, as one text.
+    fn push_within<'t>(&mut self, most: usize, parts: impl IntoIterator<Item = &'t [u8]>) -> Place {
         let start = self.arena.len();
-        let end = (start + MAX_TEXT).min(MAX_TEXTS);
+        let end = (start + MAX_TEXT).min(most);
         for part in parts {
             let room = end.saturating_sub(self.arena.len());
             self.arena.extend_from_slice(&part[..part.len().min(room)]);

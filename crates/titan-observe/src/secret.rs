@@ -34,8 +34,20 @@ impl JudgedName {
     }
 }
 
+/// Whether there is an escape in it: a percent sign alone is none.
+fn is_escaped(value: &[u8]) -> bool {
+    value.contains(&b'%') && query::decode(value).len() < value.len()
+}
+
+/// Whether it is a token that says itself what it is (RFC 7519): three parts, of which the first is a JSON object in base64url.
+fn looks_like_token(value: &[u8]) -> bool {
+    value.starts_with(b"eyJ") && value.iter().filter(|byte| **byte == b'.').count() >= 2
+}
+
 /// How many names are remembered.
 const REMEMBERED: usize = 1024;
+/// What are secrets only as parameters of a query: as the name of a member or a field each of them is ordinary.
+const OF_QUERIES: [&[u8]; 3] = [b"code", b"code_verifier", b"ticket"];
 /// How deep escapes are looked into.
 const MAX_DEPTH: usize = 3;
 /// Longer names are not looked at: they are taken for secrets.
@@ -53,7 +65,8 @@ impl SecretNames {
         if self.0.len() >= REMEMBERED {
             self.0.clear();
         }
-        let is_secret = is_secret(&String::from_utf8_lossy(&query::decode(name)));
+        let text = query::decode(name);
+        let is_secret = is_secret(&String::from_utf8_lossy(&text)) || OF_QUERIES.contains(&&*text);
         self.0.insert(name.into(), is_secret);
         is_secret
     }
@@ -65,14 +78,16 @@ impl SecretNames {
 
     fn holds_secret_within(&mut self, value: &[u8], depth: usize) -> bool {
         let value = query::decode(value);
+        if looks_like_token(&value) {
+            return true;
+        }
         value.split(|byte| b"?&;#/,".contains(byte)).any(|pair| {
             let end = pair.iter().position(|byte| *byte == b'=');
             let has_name = end.is_some_and(|end| self.is_secret(&pair[..end]));
             let inner = end.map_or(pair, |end| &pair[end + 1..]);
             // What is escaped deeper than that is meant to hide something.
             has_name
-                || inner.contains(&b'%')
-                    && (depth == 0 || self.holds_secret_within(inner, depth - 1))
+                || is_escaped(inner) && (depth == 0 || self.holds_secret_within(inner, depth - 1))
         })
     }
 }
@@ -81,9 +96,23 @@ impl SecretNames {
 /// What is no secret after all is hidden for nothing; a secret that is shown cannot be hidden again.
 pub fn is_secret(name: &str) -> bool {
     /// Enough as a word among others.
-    const WORDS: [&str; 14] = [
-        "auth", "csrf", "cvc", "cvv", "jwt", "key", "mfa", "otp", "pin", "pwd", "sid", "sig",
-        "totp", "xsrf",
+    const WORDS: [&str; 16] = [
+        "assertion",
+        "auth",
+        "csrf",
+        "cvc",
+        "cvv",
+        "jwt",
+        "key",
+        "mfa",
+        "otp",
+        "pin",
+        "pwd",
+        "saml",
+        "sid",
+        "sig",
+        "totp",
+        "xsrf",
     ];
     /// Enough anywhere.
     const PARTS: [&str; 10] = [

@@ -4,7 +4,7 @@
 use super::template::side_name;
 use super::{Memory, judged, text};
 use crate::record::{CaptureKind, Facts, Phases, Recorded, Text};
-use crate::secret::JudgedName;
+use crate::secret::{JudgedName, SecretNames};
 use std::net::IpAddr;
 use std::time::Duration;
 use titan_config::{Captures, HeaderName};
@@ -62,10 +62,11 @@ impl Json {
         object.text(text!("trace_id"), record.text(Text::TraceId));
         let Json { request_headers, response_headers, claims } = self;
         let of_request = (CaptureKind::RequestHeader, &request_headers[..]);
-        object.captured(key!("request_headers"), of_request, record);
+        let secrets = &mut memory.secrets;
+        object.captured(key!("request_headers"), of_request, (record, secrets));
         let of_response = (CaptureKind::ResponseHeader, &response_headers[..]);
-        object.captured(key!("response_headers"), of_response, record);
-        object.captured(key!("claims"), (CaptureKind::Claim, claims), record);
+        object.captured(key!("response_headers"), of_response, (record, secrets));
+        object.captured(key!("claims"), (CaptureKind::Claim, claims), (record, secrets));
         out.push(b'}');
     }
 }
@@ -190,11 +191,11 @@ impl Object<'_> {
         &mut self,
         key: &[u8],
         (kind, names): (CaptureKind, &[JudgedName]),
-        record: &Recorded<'_>,
+        (record, secrets): (&Recorded<'_>, &mut SecretNames),
     ) {
         let mut is_open = false;
         for name in names {
-            let Some(value) = record.find(kind, name) else { continue };
+            let Some(value) = record.find(kind, name, secrets) else { continue };
             match is_open {
                 true => self.0.extend_from_slice(b",\""),
                 false => {

@@ -31,7 +31,10 @@ impl Template {
                 Part::Text(text) => out.extend_from_slice(text.as_bytes()),
                 Part::Field(name) => field(memory, *name, record, out),
                 Part::Captured(kind, name) => {
-                    text::escaped(record.find(*kind, name).unwrap_or_default(), out);
+                    text::escaped(
+                        record.find(*kind, name, &mut memory.secrets).unwrap_or_default(),
+                        out,
+                    );
                 }
             }
         }

@@ -44,7 +44,7 @@ impl<'r> Recorded<'r> {
     pub fn text(&self, text: Text) -> &'r [u8] {
         match text {
             Text::Target => self.path(),
-            Text::Referer => without_user(split(self.raw(text)).0),
+            Text::Referer => bare_url(self.raw(text)),
             text => self.raw(text),
         }
     }
@@ -64,9 +64,22 @@ impl<'r> Recorded<'r> {
             let value =
                 pair.iter().position(|byte| *byte == b'=').map_or(pair.len(), |end| end + 1);
             let (name, value) = pair.split_at(value);
-            let is_secret = secrets.is_secret(name) || secrets.holds_secret(value);
-            out.extend_from_slice(name);
-            out.extend_from_slice(if is_secret && !value.is_empty() { MASK } else { value });
+            // Without a sign of its own the pair may have an escaped one, or be a secret as it is.
+            let is_secret = match value {
+                b"" if !name.ends_with(b"=") => secrets.holds_secret(name),
+                value => {
+                    secrets.is_secret(name.strip_suffix(b"=").unwrap_or(name))
+                        || secrets.holds_secret(value)
+                }
+            };
+            match is_secret {
+                true if value.is_empty() && !name.ends_with(b"=") => out.extend_from_slice(MASK),
+                true if !value.is_empty() => {
+                    out.extend_from_slice(name);
+                    out.extend_from_slice(MASK);
+                }
+                _ => out.extend_from_slice(pair),
+            }
         }
         true
     }
@@ -77,18 +90,25 @@ impl<'r> Recorded<'r> {
         std::iter::from_fn(move || {
             let Captured { kind, name, value } = reader.captured()?;
             let (name, value) = (name.of(arena), value.of(arena));
-            let value = if secrets.is_secret(name) { MASK } else { value };
-            Some(CapturedValue { kind, name, value })
+            let is_hidden = secrets.is_secret(name) || secrets.holds_secret(value);
+            Some(CapturedValue { kind, name, value: if is_hidden { MASK } else { value } })
         })
     }
 
     /// One of them, by its name.
-    pub fn find(&self, kind: CaptureKind, wanted: &JudgedName) -> Option<&'r [u8]> {
+    pub fn find(
+        &self,
+        kind: CaptureKind,
+        wanted: &JudgedName,
+        secrets: &mut SecretNames,
+    ) -> Option<&'r [u8]> {
         let (mut reader, name) = (Reader(self.captured), wanted.as_str().as_bytes());
         loop {
             let Captured { kind: of, name: found, value } = reader.captured()?;
             if of == kind && found.of(self.arena).eq_ignore_ascii_case(name) {
-                return Some(if wanted.is_secret() { MASK } else { value.of(self.arena) });
+                let value = value.of(self.arena);
+                let is_hidden = wanted.is_secret() || secrets.holds_secret(value);
+                return Some(if is_hidden { MASK } else { value });
             }
         }
     }
@@ -106,9 +126,12 @@ fn split(target: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// The URL of a page without what is before its host: a user may be named there, with a password.
-fn without_user(url: &[u8]) -> &[u8] {
-    let host = url.windows(3).position(|part| part == b"://").map_or(0, |end| end + 3);
+/// The URL of a page without query and fragment, and without what is before its host: a user may be named there, with a
+/// password.
+fn bare_url(url: &[u8]) -> &[u8] {
+    let end = url.iter().position(|byte| b"?#".contains(byte)).unwrap_or(url.len());
+    let url = &url[..end];
+    let host = url.windows(2).position(|part| part == b"//").map_or(0, |end| end + 2);
     let end = url[host..].iter().position(|byte| *byte == b'/').map_or(url.len(), |end| host + end);
     let user = url[host..end].iter().rposition(|byte| *byte == b'@');
     user.map_or(url, |user| &url[host + user + 1..])

@@ -143,6 +143,8 @@ proptest! {
         record.capture(CaptureKind::ResponseHeader, b"Set-Cookie", [SECRET.as_bytes()]);
         record.capture(CaptureKind::RequestHeader, b"Authorization", [SECRET.as_bytes()]);
         record.capture(CaptureKind::RequestHeader, b"cookie", [SECRET.as_bytes()]);
+        record.capture(CaptureKind::RequestHeader, b"Referer", [target.as_bytes()]);
+        record.capture(CaptureKind::ResponseHeader, b"Location", [format!("//a/b#{pair}").as_bytes()]);
         read(&record, |read| {
             assert_eq!(read.text(Text::Referer), b"a/b");
             assert!(read.captured(&mut SecretNames::default()).all(|it| it.value == b"***"));
@@ -155,10 +157,32 @@ fn only_what_is_secret_is_masked_in_a_query() {
     assert_eq!(query("/a?page=2&token=abc&q=x"), "page=2&token=***&q=x");
     assert_eq!(query("/a?q=1%2B1%3D2&%74oken=abc"), "q=1%2B1%3D2&%74oken=***");
     assert_eq!(query("/a?token&token=&=x"), "token&token=&=x");
+    assert_eq!(query("/a?token%3Dabc&a"), "***&a");
+    assert_eq!(query("/a?q=100%&r=5%25"), "q=100%&r=5%25");
+    assert_eq!(query("/a?eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln"), "***");
+    assert_eq!(
+        query("/a?code=abc&SAMLResponse=abc&zip_code=1"),
+        "code=***&SAMLResponse=***&zip_code=1"
+    );
     assert_eq!(query("/a?next=/b%3Ftoken%3Dabc"), "next=***");
     assert_eq!(query("/a?q=a%25252525252525253Db"), "q=***", "deeper than anybody means well");
     assert_eq!(query("/a?"), "");
     assert_eq!(query("/a"), "");
+}
+
+#[test]
+fn of_the_page_of_a_request_only_host_and_path_are_told() {
+    let told = |url: &str| {
+        let mut record = ExchangeRecord::default();
+        record.set(Text::Referer, url.as_bytes());
+        let mut told = Vec::new();
+        read(&record, |read| told = read.text(Text::Referer).to_vec());
+        String::from_utf8(told).unwrap()
+    };
+    assert_eq!(told("https://a.example/b?sid=1#x"), "https://a.example/b");
+    assert_eq!(told("https://user:secret@a.example/b"), "a.example/b");
+    assert_eq!(told("//user:secret@a.example/b#access_token=abc"), "a.example/b");
+    assert_eq!(told("https://a.example/b@c"), "https://a.example/b@c");
 }
 
 #[test]
@@ -168,6 +192,8 @@ fn hostile_lengths_are_bounded_and_take_no_time() {
         record.set(Text::Target, format!("/?q={}", "%25".repeat(60_000)).as_bytes());
         record.capture(CaptureKind::RequestHeader, &[b'x'; 70_000], [&[b'y'; 70_000][..]]);
     }
+    record.set(Text::Route, b"the route");
+    read(&record, |read| assert_eq!(read.text(Text::Route), b"the route"));
     let mut bytes = Vec::new();
     record.write_to(&mut bytes);
     assert!(bytes.len() < MAX_TEXTS + 2048, "{}", bytes.len());
