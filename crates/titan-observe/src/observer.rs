@@ -2,7 +2,9 @@
 
 use crate::ring::{Batch, MAX_BATCHES, Ring};
 use std::io;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -44,7 +46,11 @@ pub struct Observer {
 
 /// The way to the thread.
 #[derive(Clone)]
-pub struct ObserverWay(SyncSender<Message>);
+pub struct ObserverWay {
+    messages: SyncSender<Message>,
+    /// Whether files are to be opened anew, and the thread does not know that it has done so: one message is enough.
+    is_reopening: Arc<AtomicBool>,
+}
 
 /// Messages that may wait beside the records of workers. While a file or a disk hangs, further ones are lost.
 const OTHERS: usize = 16;
@@ -56,16 +62,19 @@ impl Observer {
     pub fn start(workers: usize) -> io::Result<Observer> {
         let (sender, receiver) = sync_channel(workers * (MAX_BATCHES + 1) + OTHERS);
         let (end, ended) = sync_channel(0);
+        let way = ObserverWay { messages: sender, is_reopening: Arc::default() };
+        let is_reopening = Arc::clone(&way.is_reopening);
         thread::Builder::new().name("observer".to_owned()).spawn(move || {
-            run(&receiver);
-            drop(end);
+            // Dropped in any case, so that a panic is noticed.
+            let _end = end;
+            run(&receiver, &is_reopening);
         })?;
-        Ok(Observer { way: ObserverWay(sender), ended: Mutex::new(ended), workers })
+        Ok(Observer { way, ended: Mutex::new(ended), workers })
     }
 
     /// A ring for each worker.
     pub fn rings(&self) -> impl Iterator<Item = Ring<Message>> {
-        let way = &self.way.0;
+        let way = &self.way.messages;
         (0..self.workers).map(|_| Ring::new(way.clone()))
     }
 
@@ -74,10 +83,16 @@ impl Observer {
         self.way.clone()
     }
 
+    /// Whether the thread has ended, which it does only by a panic before it is told to. Nobody is told of anything then.
+    pub fn has_ended(&self) -> bool {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.try_recv() == Err(TryRecvError::Disconnected)
+    }
+
     /// Waits until everything that was sent is written, but not for longer than five seconds. Only when the workers have ended.
     pub fn end(self) {
         let Observer { way, ended, workers: _ } = self;
-        let _ = way.0.try_send(Message::End);
+        let _ = way.messages.try_send(Message::End);
         let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
         let _ = ended.recv_timeout(LAST);
     }
@@ -86,12 +101,14 @@ impl Observer {
 impl ObserverWay {
     /// Tells these of exchanges from now on, in place of those before. Records that were sent before go to those before.
     pub fn tell(&self, subscribers: Vec<Box<dyn Subscriber>>) {
-        let _ = self.0.try_send(Message::Subscribers(subscribers));
+        let _ = self.messages.try_send(Message::Subscribers(subscribers));
     }
 
     /// Has files opened anew.
     pub fn reopen(&self) {
-        let _ = self.0.try_send(Message::Reopen);
+        if !self.is_reopening.swap(true, Ordering::AcqRel) {
+            let _ = self.messages.try_send(Message::Reopen);
+        }
     }
 }
 
@@ -101,7 +118,7 @@ impl From<Batch> for Message {
     }
 }
 
-fn run(messages: &Receiver<Message>) {
+fn run(messages: &Receiver<Message>, is_reopening: &AtomicBool) {
     let mut subscribers: Vec<Box<dyn Subscriber>> = Vec::new();
     while let Ok(message) = messages.recv() {
         match message {
@@ -109,7 +126,10 @@ fn run(messages: &Receiver<Message>) {
                 subscribers.iter_mut().for_each(|subscriber| subscriber.take(batch.records()));
             }
             Message::Subscribers(others) => subscribers = others,
-            Message::Reopen => subscribers.iter_mut().for_each(|subscriber| subscriber.reopen()),
+            Message::Reopen => {
+                is_reopening.store(false, Ordering::Release);
+                subscribers.iter_mut().for_each(|subscriber| subscriber.reopen());
+            }
             Message::End => break,
         }
     }
@@ -122,7 +142,6 @@ fn run(messages: &Receiver<Message>) {
 mod tests {
     use super::*;
     use crate::record::{ExchangeRecord, Recorded, Text};
-    use std::sync::Arc;
 
     /// Notes the routes of records, and when it is to open files anew.
     struct Notes(char, Arc<Mutex<String>>);
@@ -142,13 +161,33 @@ mod tests {
     }
 
     #[test]
+    fn a_subscriber_that_panics_is_noticed() {
+        struct Bomb;
+        impl Subscriber for Bomb {
+            fn take(&mut self, _: &[u8]) {
+                panic!("it was to be expected");
+            }
+        }
+        let observer = Observer::start(1).unwrap();
+        assert!(!observer.has_ended());
+        observer.way().tell(vec![Box::new(Bomb)]);
+        let mut ring = observer.rings().next().unwrap();
+        ring.push(&ExchangeRecord::default());
+        ring.flush();
+        while !observer.has_ended() {
+            thread::yield_now();
+        }
+    }
+
+    #[test]
     fn each_gets_what_was_sent_while_it_listened_and_all_of_it() {
         let observer = Observer::start(2).unwrap();
         let (mut rings, notes) = (observer.rings().collect::<Vec<_>>(), Arc::default());
         let mut send = |ring: usize, route: &str| {
             let mut record = ExchangeRecord::default();
             record.set(Text::Route, route.as_bytes());
-            assert!(rings[ring].push(&record) && rings[ring].flush());
+            rings[ring].push(&record);
+            assert!(rings[ring].flush() && rings[ring].take_dropped() == 0);
         };
         let way = observer.way();
         send(0, "nobody");

@@ -265,6 +265,17 @@ impl ExchangeRecord {
         self.set(Text::Error, error.kind.code().as_bytes());
     }
 
+    /// Gives back memory that it does not need now.
+    pub fn shrink(&mut self) {
+        self.arena.shrink_to_fit();
+        self.captured.shrink_to_fit();
+    }
+
+    /// Forgets the captured values of that kind.
+    pub fn forget(&mut self, kind: CaptureKind) {
+        self.captured.retain(|captured| captured.kind != kind);
+    }
+
     /// The memory that it takes beside its own size.
     pub fn capacity(&self) -> usize {
         self.arena.capacity() + self.captured.capacity() * size_of::<Captured>()

@@ -23,6 +23,10 @@ const MAX_RETURNED: usize = 4;
 /// A worker's end.
 pub struct Ring<M> {
     filling: Vec<u8>,
+    /// How many records `filling` has.
+    records: u64,
+    /// How many were dropped since that was asked.
+    dropped: u64,
     on_their_way: Arc<AtomicUsize>,
     emptied: Receiver<Vec<u8>>,
     give_back: SyncSender<Vec<u8>>,
@@ -40,16 +44,30 @@ impl<M: From<Batch>> Ring<M> {
     /// One that hands its records to `reader`, whose channel must have room for [`MAX_BATCHES`] of each worker.
     pub fn new(reader: SyncSender<M>) -> Ring<M> {
         let (give_back, emptied) = sync_channel(MAX_RETURNED);
-        Ring { filling: Vec::new(), on_their_way: Arc::default(), emptied, give_back, reader }
+        Ring {
+            filling: Vec::new(),
+            records: 0,
+            dropped: 0,
+            on_their_way: Arc::default(),
+            emptied,
+            give_back,
+            reader,
+        }
     }
 
-    /// Takes a record; false if it is dropped, because too much is on its way.
-    pub fn push(&mut self, record: &ExchangeRecord) -> bool {
+    /// Takes a record. It is dropped if too much is on its way.
+    pub fn push(&mut self, record: &ExchangeRecord) {
         if self.filling.len() >= BATCH && !self.flush() {
-            return false;
+            self.dropped += 1;
+            return;
         }
         record.write_to(&mut self.filling);
-        true
+        self.records += 1;
+    }
+
+    /// How many records were dropped since the last call.
+    pub fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
     }
 
     /// Hands on what has been collected; false if it stays here, because too much is on its way.
@@ -66,8 +84,12 @@ impl<M: From<Batch>> Ring<M> {
         self.on_their_way.fetch_add(1, Ordering::Relaxed);
         let on_their_way = Arc::clone(&self.on_their_way);
         let batch = Batch { records, on_their_way, give_back: self.give_back.clone() };
-        // A reader that has ended, or whose channel is full of other things, gets none: dropping the batch counts it off.
-        self.reader.try_send(batch.into()).is_ok()
+        let count = std::mem::take(&mut self.records);
+        // A reader that has ended gets none: dropping the batch counts it off.
+        if self.reader.try_send(batch.into()).is_err() {
+            self.dropped += count;
+        }
+        true
     }
 }
 
@@ -113,45 +135,55 @@ mod tests {
         let (sender, receiver) = sync_channel::<Batch>(MAX_BATCHES);
         let mut ring = Ring::new(sender);
         assert!(ring.flush() && receiver.try_recv().is_err(), "nothing is handed on");
-        assert!(ring.push(&record("/a")) && ring.push(&record("/b")));
+        ring.push(&record("/a"));
+        ring.push(&record("/b"));
         assert!(receiver.try_recv().is_err(), "not yet");
         assert!(ring.flush());
         assert_eq!(paths(&receiver.try_recv().unwrap()), ["/a", "/b"]);
+        assert_eq!(ring.take_dropped(), 0);
+    }
+
+    /// Pushes until one is dropped; how many were taken.
+    fn fill(ring: &mut Ring<Batch>, one: &ExchangeRecord) -> usize {
+        let mut taken = 0;
+        loop {
+            ring.push(one);
+            match ring.take_dropped() {
+                0 => taken += 1,
+                _ => return taken,
+            }
+        }
     }
 
     #[test]
     fn what_is_too_much_is_dropped_until_the_reader_has_made_room() {
         let (sender, receiver) = sync_channel::<Batch>(MAX_BATCHES);
-        let mut ring = Ring::new(sender);
-        let one = record(&"x".repeat(8000));
-        let mut taken = 0;
-        while ring.push(&one) {
-            taken += 1;
-        }
-        assert!(
-            (MAX_BATCHES * BATCH..=(MAX_BATCHES + 1) * (BATCH + 16_000)).contains(&(taken * 8000))
-        );
-        assert!(!ring.push(&one) && !ring.flush());
+        let (mut ring, one) = (Ring::new(sender), record(&"x".repeat(8000)));
+        let mut taken = fill(&mut ring, &one);
+        let most = (MAX_BATCHES + 1) * (BATCH + 16_000);
+        assert!((MAX_BATCHES * BATCH..=most).contains(&(taken * 8000)), "{taken}");
+        assert!(!ring.flush());
         let mut arrived = paths(&receiver.recv().unwrap()).len();
-        assert!(ring.push(&one), "one batch was read");
-        while ring.push(&one) {
-            taken += 1;
-        }
+        let more = fill(&mut ring, &one);
+        assert!(more > 0, "one batch was read");
+        taken += more;
         while let Ok(batch) = receiver.try_recv() {
             arrived += paths(&batch).len();
             ring.flush();
         }
-        assert_eq!(arrived, taken + 1, "none was lost that was taken");
+        assert_eq!(arrived, taken, "none was lost that was taken");
     }
 
     #[test]
-    fn a_reader_that_has_ended_stops_nothing() {
+    fn what_nobody_reads_any_more_is_counted() {
         let (sender, receiver) = sync_channel::<Batch>(MAX_BATCHES);
         let mut ring = Ring::new(sender);
         drop(receiver);
         for _ in 0..3 {
-            assert!(ring.push(&record("/a")));
-            assert!(!ring.flush());
+            ring.push(&record("/a"));
+            ring.push(&record("/b"));
+            ring.flush();
         }
+        assert_eq!(ring.take_dropped(), 6);
     }
 }

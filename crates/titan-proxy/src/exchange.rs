@@ -22,12 +22,12 @@ mod tunnel;
 
 use copy::Mirroring;
 use subrequest::SubrequestClient;
-use telling::Telling;
 pub(crate) use tunnel::Tunnel;
 
 use crate::forwarding::KnownClient;
 use crate::grpc::{self, Dialect, web};
 use crate::guard::Guard;
+use crate::observed::Telling;
 use crate::origin::Origin;
 use crate::route::{Allow, Match};
 use crate::snapshot::{Action, Proxy, Snapshot};
@@ -94,8 +94,8 @@ pub(crate) struct Record {
     is_marked: bool,
     /// The methods that would have been taken.
     allow: Option<Allow>,
-    /// The length of the file of which another part was requested.
-    length: Option<u64>,
+    /// The length of the file of which another part was requested. Boxed: few requests need the room.
+    length: Option<Box<u64>>,
     /// The status of the final response, once it is started.
     status: Option<Status>,
     /// What the client gets its response in, where the request is a gRPC call.
@@ -126,7 +126,7 @@ pub(crate) struct Record {
     /// What is done for a mirror.
     mirroring: Option<Box<Mirroring>>,
     /// What is told of the exchange at its end, where anybody is to hear of it.
-    telling: Option<Box<Telling>>,
+    telling: Option<Telling>,
 }
 
 /// An attempt of an exchange. Small, because every request under way has room for one.
@@ -182,7 +182,6 @@ impl Record {
         let chain = snapshot.chains.of(self.route);
         let state = (&mut self.policies, sent);
         let encoding = chain.apply_to_response(state, head, content, worker.of_policies());
-        self.tell_response(&head.fields);
         encoding.map_err(|_| Kind::Internal.into())
     }
 
@@ -317,6 +316,7 @@ impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
             }
         };
         self.snapshot.counted(Some(found.route)).cells(self.worker.index()).begun.add(1);
+        self.tell_route(found.route);
         self.shed(found.route)?;
         let action = &self.snapshot.actions[found.route];
         if let Action::Proxy(proxy) = action {

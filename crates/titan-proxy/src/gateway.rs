@@ -203,6 +203,11 @@ impl Gateway {
         states.flat_map(|(name, state)| state.listener_policy.take_refused(name)).collect()
     }
 
+    /// Whether the thread has panicked that writes access logs. The gateway serves on without them.
+    pub fn has_lost_logs(&self) -> bool {
+        self.observer.has_ended()
+    }
+
     /// What the workers count.
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.loader.0.metrics)

@@ -1,18 +1,38 @@
 //! Records of the exchanges of one worker: memory for those that run, and the way of those that are over.
 
 use std::cell::{Cell, RefCell};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use titan_observe::observer::Message;
-use titan_observe::record::ExchangeRecord;
+use titan_observe::record::{Event, ExchangeRecord};
 use titan_observe::ring::Ring;
 
 /// What a worker keeps to tell of its exchanges.
 pub(crate) struct Observed {
     ring: RefCell<Ring<Message>>,
     #[expect(clippy::vec_box, reason = "a record is lent for each request, and large")]
-    unused: RefCell<Vec<Box<ExchangeRecord>>>,
+    unused: RefCell<Vec<Box<OpenRecord>>>,
     /// The same moment on both clocks.
     moment: Cell<(Instant, u64)>,
+}
+
+/// The record of an exchange that runs. It is told in any case: of one that is dropped, as when a drain takes too long, as far
+/// as it has come.
+pub(crate) struct Telling(Option<Box<OpenRecord>>);
+
+/// A record that is being filled.
+pub(crate) struct OpenRecord {
+    pub(crate) record: ExchangeRecord,
+    /// Since when it counts.
+    pub(crate) started: Instant,
+    /// The last moment at which a phase has ended that is told of.
+    pub(crate) mark: Instant,
+    /// When the attempt that runs has begun.
+    pub(crate) attempt_began: Instant,
+    /// Where it is told; none while it is unused.
+    home: Option<Rc<Observed>>,
+    is_told: bool,
 }
 
 /// How many unused records are kept.
@@ -22,32 +42,38 @@ const KEPT_BYTES: usize = 16 << 10;
 
 impl Observed {
     /// Records go into `ring`.
-    pub(crate) fn new(ring: Ring<Message>) -> Observed {
+    pub(crate) fn new(ring: Ring<Message>) -> Rc<Observed> {
         let (ring, unused) = (RefCell::new(ring), RefCell::default());
-        Observed { ring, unused, moment: Cell::new(moment()) }
+        Rc::new(Observed { ring, unused, moment: Cell::new(moment()) })
     }
 
-    /// An empty record.
-    pub(crate) fn begin(&self) -> Box<ExchangeRecord> {
-        self.unused.borrow_mut().pop().unwrap_or_default()
+    /// An empty record of what began then.
+    pub(crate) fn begin(self: &Rc<Self>, started: Instant) -> Telling {
+        let unused = self.unused.borrow_mut().pop();
+        let mut open = unused.unwrap_or_else(|| Box::new(OpenRecord::new(started)));
+        open.record.facts.started = self.unix_micros(started);
+        (open.started, open.mark, open.attempt_began) = (started, started, started);
+        open.home = Some(Rc::clone(self));
+        open.is_told = false;
+        Telling(Some(open))
     }
 
-    /// Takes a record that is complete; false if it is dropped.
-    pub(crate) fn tell(&self, record: &ExchangeRecord) -> bool {
-        self.ring.borrow_mut().push(record)
+    /// Takes a record. If too much is on its way, it is dropped.
+    fn take(&self, record: &ExchangeRecord) {
+        self.ring.borrow_mut().push(record);
     }
 
     /// Keeps the memory of a record that was told.
-    pub(crate) fn reuse(&self, mut record: Box<ExchangeRecord>) {
+    fn reuse(&self, mut open: Box<OpenRecord>) {
         let mut unused = self.unused.borrow_mut();
-        if unused.len() < KEPT && record.capacity() <= KEPT_BYTES {
-            record.clear();
-            unused.push(record);
+        if unused.len() < KEPT && open.record.capacity() <= KEPT_BYTES {
+            open.record.clear();
+            unused.push(open);
         }
     }
 
     /// A moment as microseconds since 1970.
-    pub(crate) fn unix_micros(&self, at: Instant) -> u64 {
+    fn unix_micros(&self, at: Instant) -> u64 {
         let (instant, unix) = self.moment.get();
         match at.checked_duration_since(instant) {
             Some(after) => unix.saturating_add(micros(after)),
@@ -55,10 +81,91 @@ impl Observed {
         }
     }
 
-    /// Hands on what has been collected, and looks at the clock. To be called at each tick.
-    pub(crate) fn tick(&self) {
-        self.ring.borrow_mut().flush();
+    /// Hands on what has been collected, and looks at the clock; how many records were dropped since the last call. To be called
+    /// at each tick.
+    pub(crate) fn tick(&self) -> u64 {
         self.moment.set(moment());
+        let mut ring = self.ring.borrow_mut();
+        ring.flush();
+        ring.take_dropped()
+    }
+}
+
+impl OpenRecord {
+    fn new(started: Instant) -> OpenRecord {
+        OpenRecord {
+            record: ExchangeRecord::default(),
+            started,
+            mark: started,
+            attempt_began: started,
+            home: None,
+            is_told: false,
+        }
+    }
+
+    /// Notes the end of a phase; how long it took.
+    pub(crate) fn phase(&mut self) -> Duration {
+        let now = Instant::now();
+        now.saturating_duration_since(std::mem::replace(&mut self.mark, now))
+    }
+
+    /// Notes that the exchange has waited for its turn.
+    pub(crate) fn note_wait(&mut self, waited: Duration) {
+        let queue = &mut self.record.facts.phases.queue;
+        *queue = Some(queue.unwrap_or_default() + waited);
+    }
+}
+
+impl Telling {
+    /// Tells what has been noted. What follows is another record: that of the end of a tunnel.
+    pub(crate) fn tell_opened(&mut self) {
+        let Some(open) = &mut self.0 else { return };
+        open.record.facts.event = Event::TunnelOpened;
+        open.home.iter().for_each(|home| home.take(&open.record));
+        open.record.facts.event = Event::TunnelClosed;
+        open.record.facts.is_complete = false;
+        // It may last for days.
+        open.record.shrink();
+    }
+
+    /// Tells what has been noted, which is all.
+    pub(crate) fn tell(mut self) {
+        let Some(open) = &mut self.0 else { return };
+        open.home.iter().for_each(|home| home.take(&open.record));
+        open.is_told = true;
+    }
+}
+
+impl Deref for Telling {
+    type Target = OpenRecord;
+
+    fn deref(&self) -> &OpenRecord {
+        self.0.as_ref().expect("only drop takes it")
+    }
+}
+
+impl DerefMut for Telling {
+    fn deref_mut(&mut self) -> &mut OpenRecord {
+        self.0.as_mut().expect("only drop takes it")
+    }
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        let Some(mut open) = self.0.take() else { return };
+        let Some(home) = open.home.take() else { return };
+        if !open.is_told {
+            open.record.facts.took = open.started.elapsed();
+            home.take(&open.record);
+        }
+        home.reuse(open);
+    }
+}
+
+/// What is left when the worker ends.
+impl Drop for Observed {
+    fn drop(&mut self) {
+        self.ring.get_mut().flush();
     }
 }
 
@@ -67,6 +174,6 @@ fn moment() -> (Instant, u64) {
     (Instant::now(), micros(unix))
 }
 
-fn micros(duration: std::time::Duration) -> u64 {
+fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

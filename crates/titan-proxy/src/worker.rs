@@ -17,7 +17,6 @@ use titan_http::{BadField, FieldName, Fields};
 use titan_io::clock::TICK;
 use titan_io::io::Io;
 use titan_observe::observer::Message;
-use titan_observe::record::ExchangeRecord;
 use titan_observe::ring::Ring;
 use titan_policies::list::PerWorker;
 use titan_upstream::call::CallMemory;
@@ -35,7 +34,7 @@ pub(crate) struct Worker {
     /// What policies keep.
     pub(crate) policies: PerWorker,
     /// What it tells of its exchanges.
-    pub(crate) observed: Observed,
+    pub(crate) observed: Rc<Observed>,
     snapshot: RefCell<CurrentSnapshot>,
     index: usize,
     metrics: Arc<Metrics>,
@@ -97,7 +96,7 @@ impl Worker {
     /// Serves from that from now on. What runs keeps what it began with.
     pub(crate) fn switch_to(&self, snapshot: Arc<Snapshot>) {
         // What has been told so far is for those who were told until now.
-        self.observed.tick();
+        self.tell_records();
         self.snapshot.replace(Rc::new(snapshot));
     }
 
@@ -116,11 +115,9 @@ impl Worker {
         &self.metrics.workers()[self.index]
     }
 
-    /// Hands on a record of an exchange. If too much is on its way, it is dropped, and counted.
-    pub(crate) fn tell(&self, record: &ExchangeRecord) {
-        if !self.observed.tell(record) {
-            self.cells().records_dropped.add(1);
-        }
+    /// Hands on the records of exchanges that have been collected, and counts those that were dropped.
+    fn tell_records(&self) {
+        self.cells().records_dropped.add(self.observed.tick());
     }
 
     /// Counts a client connection until what it returns is dropped.
@@ -209,7 +206,7 @@ impl Worker {
                     self.pools.sweep(&self.io.clock);
                     self.members.sweep();
                     self.policies.sweep();
-                    self.observed.tick();
+                    self.tell_records();
                     self.scratches.sweep(self.io.clock.now());
                     self.calls.sweep(self.io.clock.now());
                     self.note_memory();
@@ -238,7 +235,7 @@ impl Worker {
             }
         })
         .await;
-        self.observed.tick();
+        self.tell_records();
         self.pools.clear();
     }
 }

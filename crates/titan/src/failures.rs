@@ -9,6 +9,11 @@ pub(crate) fn look(gateway: &Gateway) {
     let log = gateway.log();
     gateway.upstream_failures().into_iter().for_each(|it| log.tell(of_upstream(it)));
     gateway.refused_handshakes().into_iter().for_each(|it| log.tell(of_handshakes(it)));
+    if gateway.has_lost_logs() {
+        let text = "the thread that writes access logs has panicked: they have nothing more until a restart";
+        let lost = Event::new((LogArea::Log, LogLevel::Error), "access_logs_lost", text);
+        log.tell(lost.once(Repeat::ByHour));
+    }
     let logs = gateway.status().access_logs();
     logs.iter().filter_map(|it| it.take_trouble()).for_each(|it| log.tell(of_access_log(it)));
     lasting(log, (LogArea::Tls, "certificates"), gateway.warnings());

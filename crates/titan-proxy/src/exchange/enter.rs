@@ -33,7 +33,6 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
             None if self.record.is_copy => Err(Kind::Overloaded.into()),
             None => {
                 let permit = Box::pin(self.await_turn(Arc::clone(concurrency), attempts)).await;
-                self.record.tell_turn();
                 self.renew(index, attempts);
                 permit
             }
@@ -82,11 +81,12 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
         attempts: &mut Attempts,
     ) -> Result<Permit, Error> {
         attempts.check_breakers()?;
+        let began = Instant::now();
         let importance = self.snapshot.importance(self.record.route);
         let Exchange { timer, body, .. } = self;
         let mut turn = pin!(concurrency.wait(importance, attempts.client()));
         let mut presence = Presence::unknown(timer.clock());
-        poll_fn(|cx| {
+        let permit = poll_fn(|cx| {
             let turn = turn.as_mut().poll(cx);
             if let Poll::Ready(Ok(permit)) = turn {
                 return Poll::Ready(Ok(permit));
@@ -108,6 +108,8 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
             timer.wake_at(cx, presence.next_look().min(look));
             Poll::Pending
         })
-        .await
+        .await;
+        self.record.tell_turn(began.elapsed());
+        permit
     }
 }

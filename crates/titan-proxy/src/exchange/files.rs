@@ -69,7 +69,7 @@ impl<B: RequestBody, S: ResponseSink> Exchange<'_, B, S> {
                 return self.send_content(head, bare(Some(length)), &[]).await;
             }
             FileContent::Beyond(length) => {
-                self.record.length = Some(length);
+                self.record.length = Some(Box::new(length));
                 return Err(Kind::BeyondFile.into());
             }
             FileContent::Part(file, part) => (file, part),

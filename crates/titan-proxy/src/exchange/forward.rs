@@ -148,7 +148,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             let started = self.start(&mut tries, &attempt, &mut pending).await;
             if let Some(second) = tries.second.take() {
                 attempt = *second;
-                self.record.tell_endpoint(attempt.endpoint());
+                self.record.tell_second_won(&attempt);
             }
             let result = match started {
                 Ok(()) => {

@@ -39,7 +39,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             self.record.is_sent = false;
             tries.cells.attempts.add(1);
             let upstream = tries.upstream.config().name.as_str();
-            self.record.tell_attempt(upstream, attempt.endpoint());
+            self.record.tell_attempt(upstream, attempt);
             // A request that waits for a connection counts already.
             let running = attempt.begin();
             let connection = {
@@ -50,6 +50,8 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
                     let until = time.to_connect();
                     let acquired = self.acquire(connecting.as_mut(), until, &mut hedge).await?;
                     let acquired = acquired.ok_or_else(|| attempt.why_unconnected())?;
+                    let acquired =
+                        acquired.inspect_err(|error| self.record.tell_unconnected(*error));
                     if let Some(connection) = acquired? {
                         break connection;
                     }

@@ -3,52 +3,27 @@
 use super::{Exchange, Record};
 use crate::snapshot::Snapshot;
 use std::borrow::Cow;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use titan_config::HeaderName;
 use titan_http::{FieldName, Fields, Status};
 use titan_io::body::{RequestBody, ResponseSink};
-use titan_io::error::Error;
-use titan_observe::captures::Captures;
-use titan_observe::record::{CacheUse, CaptureKind, Event, ExchangeRecord, Text, TlsVersion};
+use titan_io::error::{Error, Kind};
+use titan_observe::record::{CacheUse, CaptureKind, ExchangeRecord, Phases, Text, TlsVersion};
 use titan_observe::trace::trace_id;
 use titan_policies::context::Step;
 use titan_policies::jwt;
 use titan_policies::policy::ExchangeEnd;
+use titan_upstream::attempts::AdmittedAttempt;
 use titan_upstream::connection::Opening;
-use titan_upstream::endpoint::Endpoint;
 use titan_upstream::pool::PooledConnection;
-
-/// What is told of an exchange, while it runs.
-pub(super) struct Telling {
-    pub(super) record: Box<ExchangeRecord>,
-    captures: Arc<Captures>,
-    /// The last moment at which a phase has ended that is told of.
-    mark: Instant,
-    /// When the attempt that runs has begun.
-    attempt_began: Instant,
-}
-
-impl Telling {
-    /// Notes the end of a phase; how long it took.
-    fn phase(&mut self) -> Duration {
-        let now = Instant::now();
-        now.saturating_duration_since(std::mem::replace(&mut self.mark, now))
-    }
-
-    /// Notes that the exchange has waited for its turn.
-    fn waited(&mut self, waited: Duration) {
-        let queue = &mut self.record.facts.phases.queue;
-        *queue = Some(queue.unwrap_or_default() + waited);
-    }
-}
 
 impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
     /// Notes the request as its client has sent it, where anybody is to hear of it.
     pub(super) fn begin_telling(&mut self) {
         let Some(captures) = &self.snapshot.captures else { return };
         let Exchange { worker, snapshot, origin, request, record: noted, .. } = self;
-        let mut record = worker.observed.begin();
+        let mut telling = worker.observed.begin(noted.started);
+        let record = &mut telling.record;
         let (fields, facts) = (&request.fields, &mut record.facts);
         facts.version = request.version;
         facts.scheme = origin.scheme;
@@ -62,17 +37,30 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
         record.set(Text::Referer, fields.named(b"referer").next().unwrap_or_default());
         let trace = fields.named(b"traceparent").next().and_then(trace_id);
         record.set(Text::TraceId, trace.unwrap_or_default());
-        capture(&mut record, CaptureKind::RequestHeader, &captures.request_headers, fields);
-        let (captures, mark) = (Arc::clone(captures), noted.started);
-        noted.telling = Some(Box::new(Telling { record, captures, mark, attempt_began: mark }));
+        capture(record, CaptureKind::RequestHeader, &captures.request_headers, fields);
+        record.set(Text::Listener, origin.listener_policy.name().as_bytes());
+        if let Some(agreed) = &origin.agreed {
+            let version = if agreed.is_tls13 { TlsVersion::Tls13 } else { TlsVersion::Tls12 };
+            record.facts.tls = Some(version);
+            record.set(Text::Sni, agreed.server_name.as_deref().unwrap_or_default().as_bytes());
+        }
+        noted.telling = Some(telling);
+    }
+
+    /// Notes which route has taken the request, and its id.
+    pub(super) fn tell_route(&mut self, route: usize) {
+        let Some(telling) = &mut self.record.telling else { return };
+        let record = &mut telling.record;
+        record.set(Text::Route, self.snapshot.counted(Some(route)).name().as_bytes());
+        let id = self.snapshot.forwarding.request_id(&self.request.fields);
+        record.set(Text::RequestId, id.unwrap_or_default());
     }
 
     /// Hands on what is to be told of the exchange, which is over, or goes on as a tunnel.
     pub(super) fn tell(&mut self, end: &ExchangeEnd) {
         let Some(mut telling) = self.record.telling.take() else { return };
-        let Exchange { worker, snapshot, origin, request, record: noted, .. } = self;
-        let record = &mut *telling.record;
-        record.facts.started = worker.observed.unix_micros(noted.started);
+        let Exchange { snapshot, request, record: noted, .. } = self;
+        let record = &mut telling.record;
         record.facts.took = end.took;
         record.facts.request_bytes = end.received;
         record.facts.response_bytes = end.sent;
@@ -81,33 +69,24 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
         let findings = &noted.policies.findings;
         record.facts.token_cache = findings.is_token_cached.map(CacheUse::from);
         record.facts.auth_cache = findings.is_decision_cached.map(CacheUse::from);
-        if let Some(agreed) = &origin.agreed {
-            let version = if agreed.is_tls13 { TlsVersion::Tls13 } else { TlsVersion::Tls12 };
-            record.facts.tls = Some(version);
-            record.set(Text::Sni, agreed.server_name.as_deref().unwrap_or_default().as_bytes());
-        }
-        record.set(Text::Listener, origin.listener_policy.name().as_bytes());
-        let id = snapshot.forwarding.request_id(&request.fields);
-        record.set(Text::RequestId, id.unwrap_or_default());
-        if let Some(route) = noted.route {
-            record.set(Text::Route, snapshot.counted(Some(route)).name().as_bytes());
+        // Of what no route has taken.
+        if record.text(Text::RequestId).is_empty() {
+            let id = snapshot.forwarding.request_id(&request.fields);
+            record.set(Text::RequestId, id.unwrap_or_default());
         }
         if let Some(claims) = findings.claims() {
-            for (name, claim) in &telling.captures.claims {
+            let wanted = snapshot.captures.iter().flat_map(|captures| &captures.claims);
+            for (name, claim) in wanted {
                 let Some(value) = jwt::find(claims, claim) else { continue };
                 let text = value.as_str().map_or_else(|| value.to_string().into(), Cow::Borrowed);
                 record.capture(CaptureKind::Claim, name.as_bytes(), [text.as_bytes()]);
             }
         }
         match &mut noted.tunnel {
-            None => {
-                worker.tell(record);
-                worker.observed.reuse(telling.record);
-            }
+            None => telling.tell(),
             Some(tunnel) => {
-                record.facts.event = Event::TunnelOpened;
-                worker.tell(record);
-                tunnel.told = Some((telling.record, noted.started));
+                telling.tell_opened();
+                tunnel.told = Some(telling);
             }
         }
     }
@@ -133,26 +112,34 @@ impl Record {
     }
 
     /// Notes that the request has waited for a place at its upstream.
-    pub(super) fn tell_turn(&mut self) {
+    pub(super) fn tell_turn(&mut self, waited: Duration) {
         if let Some(telling) = &mut self.telling {
-            let waited = telling.phase();
-            telling.waited(waited);
+            telling.note_wait(waited);
         }
     }
 
-    /// Notes that an attempt begins.
-    pub(super) fn tell_attempt(&mut self, upstream: &str, endpoint: &Endpoint) {
-        let Some(telling) = &mut self.telling else { return };
-        let facts = &mut telling.record.facts;
-        if facts.attempts > 0 {
-            telling.mark = Instant::now();
+    /// Notes that an attempt to connect has failed, which may have been a wait.
+    pub(super) fn tell_unconnected(&mut self, error: Error) {
+        if let Some(telling) = &mut self.telling
+            && matches!(error.kind, Kind::QueueFull | Kind::QueueTimeout)
+        {
+            let waited = telling.phase();
+            telling.note_wait(waited);
         }
+    }
+
+    /// Notes that an attempt begins. What is told of an attempt is told of the last one.
+    pub(super) fn tell_attempt(&mut self, upstream: &str, attempt: &AdmittedAttempt) {
+        let Some(telling) = &mut self.telling else { return };
+        telling.mark = attempt.began();
+        telling.attempt_began = attempt.began();
+        let facts = &mut telling.record.facts;
         facts.attempts = facts.attempts.saturating_add(1);
-        facts.phases.connect = None;
-        facts.phases.tls = None;
-        telling.attempt_began = telling.mark;
+        facts.upstream_status = None;
+        let Phases { connect, tls, upstream_head, .. } = &mut facts.phases;
+        (*connect, *tls, *upstream_head) = (None, None, None);
         telling.record.set(Text::Upstream, upstream.as_bytes());
-        self.tell_endpoint(endpoint);
+        telling.record.set(Text::Endpoint, attempt.endpoint().text.as_bytes());
     }
 
     /// Notes that a second attempt runs beside the first one.
@@ -163,11 +150,13 @@ impl Record {
         }
     }
 
-    /// Notes which endpoint the exchange is with.
-    pub(super) fn tell_endpoint(&mut self, endpoint: &Endpoint) {
-        if let Some(telling) = &mut self.telling {
-            telling.record.set(Text::Endpoint, endpoint.text.as_bytes());
-        }
+    /// Notes that the second attempt decides what comes of the exchange. How it got its connection is not known.
+    pub(super) fn tell_second_won(&mut self, attempt: &AdmittedAttempt) {
+        let Some(telling) = &mut self.telling else { return };
+        let took = telling.mark.saturating_duration_since(attempt.began());
+        let Phases { connect, tls, upstream_head, .. } = &mut telling.record.facts.phases;
+        (*connect, *tls, *upstream_head) = (None, None, upstream_head.map(|_| took));
+        telling.record.set(Text::Endpoint, attempt.endpoint().text.as_bytes());
     }
 
     /// Notes the connection that an attempt has got. One that was there already has taken no time.
@@ -180,7 +169,7 @@ impl Record {
         let opening = opening.unwrap_or_default();
         let waited = telling.phase().saturating_sub(opening.whole());
         if connection.was_waited_for() {
-            telling.waited(waited);
+            telling.note_wait(waited);
         }
         let phases = &mut telling.record.facts.phases;
         phases.connect = connection.opening().map(Opening::connect);
@@ -197,11 +186,12 @@ impl Record {
         }
     }
 
-    /// Notes what goes out as the head of the response.
-    pub(super) fn tell_response(&mut self, fields: &Fields) {
-        if let Some(telling) = &mut self.telling {
-            let Telling { record, captures, .. } = &mut **telling;
-            capture(record, CaptureKind::ResponseHeader, &captures.response_headers, fields);
+    /// Notes what goes out as the head of the response, in place of what was to go out before.
+    pub(super) fn tell_response(&mut self, snapshot: &Snapshot, fields: &Fields) {
+        if let (Some(telling), Some(captures)) = (&mut self.telling, &snapshot.captures) {
+            telling.record.forget(CaptureKind::ResponseHeader);
+            let names = &captures.response_headers;
+            capture(&mut telling.record, CaptureKind::ResponseHeader, names, fields);
         }
     }
 

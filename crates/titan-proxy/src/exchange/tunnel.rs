@@ -4,19 +4,19 @@
 
 use super::{Exchange, Verdict};
 use crate::metrics::RouteCells;
+use crate::observed::Telling;
 use crate::scratch::Lease;
 use crate::upgrade::TunnelPermit;
 use crate::worker::Worker;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use titan_io::body::{BodySource, RequestBody, ResponseSink};
 use titan_io::clock::{Clock, CoarseInstant, Timer};
 use titan_io::counter::Counted;
 use titan_io::error::{Error, Side};
 use titan_io::relay::{Pump, StallLimits, Stop};
-use titan_observe::record::{Event, ExchangeRecord};
 use titan_policies::state::PolicyState;
 use titan_upstream::attempts::RunningAttempt;
 use titan_upstream::balance::InFlight;
@@ -37,8 +37,8 @@ pub(crate) struct Tunnel {
     context: FailureContext,
     _permit: Option<TunnelPermit>,
     _running: InFlight,
-    /// What is told of it when it ends, and since when it counts.
-    pub(super) told: Option<(Box<ExchangeRecord>, Instant)>,
+    /// What is told of it when it ends.
+    pub(super) told: Option<Telling>,
     /// What policies have noted of the request: their limits count it as one that runs.
     policies: PolicyState,
 }
@@ -111,7 +111,7 @@ impl Tunnel {
         let result = self.relay(&mut directions, worker, timer, source, sink).await;
         cells.received.add(directions.up.taken());
         cells.sent.add(sink.sent() - sent);
-        self.tell(worker, result, (directions.up.taken(), sink.sent()));
+        self.tell(result, (directions.up.taken(), sink.sent()));
         let verdict = result.map_or_else(|error| self.fail(error, worker), |()| Verdict::Responded);
         // Its places are free before it counts as closed.
         drop(self);
@@ -144,18 +144,18 @@ impl Tunnel {
     }
 
     /// Tells how it has ended, with the bytes that its client has sent since it opened, and all that were sent to it.
-    fn tell(&mut self, worker: &Worker, result: Result<(), Error>, (received, sent): (u64, u64)) {
-        let Some((mut record, started)) = self.told.take() else { return };
-        record.facts.event = Event::TunnelClosed;
-        record.facts.took = started.elapsed();
+    fn tell(&mut self, result: Result<(), Error>, (received, sent): (u64, u64)) {
+        let Some(mut telling) = self.told.take() else { return };
+        let took = telling.started.elapsed();
+        let record = &mut telling.record;
+        record.facts.took = took;
         record.facts.request_bytes += received;
         record.facts.response_bytes = sent;
         record.facts.is_complete = result.is_ok();
         if let Err(error) = result {
             record.fail(error);
         }
-        worker.tell(&record);
-        worker.observed.reuse(record);
+        telling.tell();
     }
 
     fn fail(&self, error: Error, worker: &Worker) -> Verdict {

@@ -7,6 +7,7 @@ use std::fmt::Display;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 use titan_testkit::h2::Head;
 use titan_testkit::upstream::{self, ok, ok_with};
 use titan_testkit::{Gateway, gateway, waits_until};
@@ -271,6 +272,67 @@ fn streams_of_http2_are_told_one_by_one() {
     assert!(records[0]["head_ms"].is_number() && records[1]["head_ms"].is_null());
 }
 
+/// Of two endpoints one fails and one cannot be reached: what the first one has done is not told of the second.
+#[test]
+fn what_is_told_of_an_attempt_is_that_of_the_last_one() {
+    let log = LogFile::new();
+    let failing = upstream::replies("HTTP/1.1 503 X\r\nContent-Length: 0\r\n\r\n");
+    let gone = upstream::listens().address();
+    let rest = "upstreams: { u: { endpoints: [$0, $1], balance: round_robin } }\n\
+        routes: [{ upstream: u, retries: { attempts: 1, statuses: 503 } }]";
+    let gateway = log.of("", rest, &[&failing, &gone]);
+    gateway.get("/");
+    let record = log.record();
+    assert_eq!((&record["attempts"], &record["error"]), (&2.into(), &"connect".into()));
+    assert_eq!(record["endpoint"], gone.to_string().as_str());
+    for absent in ["upstream_status", "upstream_head_ms", "connect_ms"] {
+        assert_eq!(record[absent], Value::Null, "{absent}: {record:#}");
+    }
+}
+
+#[test]
+fn a_body_that_is_waited_for_is_no_time_of_the_upstream() {
+    let log = LogFile::new();
+    let upstream = upstream::replies(ok(""));
+    let rest = "limits: { retry_body: 16KiB }";
+    let gateway = log.of("", rest, &[&upstream]);
+    let mut client = gateway.connects();
+    client.sends("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n");
+    // Longer than an endpoint on the same machine takes.
+    let began = Instant::now();
+    waits_until("a while", || began.elapsed() > Duration::from_millis(300));
+    client.sends("abc");
+    client.response().has_status(200);
+    let record = log.record();
+    let [whole, head] = ["duration_ms", "upstream_head_ms"].map(|it| record[it].as_f64().unwrap());
+    assert!(whole - head >= 250.0, "{record:#}");
+}
+
+/// A drain that takes too long drops what runs.
+#[test]
+fn what_a_drain_gives_up_is_told_too() {
+    let log = LogFile::new();
+    let upstream = upstream::listens();
+    let gateway = log.of("", "timeouts: { drain: 1s }", &[&upstream]);
+    let (mut tunnel, mut slow) = (gateway.connects(), gateway.connects());
+    tunnel.sends(WISH);
+    let mut endpoint = upstream.accepts();
+    endpoint.head();
+    endpoint.sends(CONSENT);
+    tunnel.head();
+    slow.sends("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    upstream.accepts().request();
+    gateway.drains();
+    gateway.waits_for_end();
+    let records = log.records(3);
+    let of = |event: &str| records.iter().find(|it| it["event"] == event).unwrap();
+    assert_eq!(
+        (&of("request")["path"], &of("request")["complete"]),
+        (&"/slow".into(), &false.into())
+    );
+    assert_eq!(of("tunnel_closed")["complete"], false);
+}
+
 #[test]
 fn a_client_that_leaves_is_told_of() {
     let log = LogFile::new();
@@ -299,8 +361,8 @@ fn a_format_is_that_of_its_destination() {
     assert_eq!(log.lines(1), ["GET /a?b=%22c 204 all {1}"]);
 }
 
-// field: access_log.only, log_only.routes, log_only.statuses, log_only.slower_than, access_log.share
-// field: access_log.always, log_always.failures, log_always.statuses, log_always.slower_than
+// field: access_log.only, log_only.routes, log_only.statuses, access_log.share
+// field: access_log.always, log_always.failures, log_always.statuses
 #[test]
 fn only_what_is_wanted_is_written() {
     const ROUTES: &str = "routes:\n  - { name: a, path: /a, respond: 204 }\n  \
@@ -324,6 +386,21 @@ fn only_what_is_wanted_is_written() {
         gateway.drains();
         gateway.waits_for_end();
         assert_eq!(fs::read_to_string(&log.0).unwrap().trim_end(), wanted, "{settings}");
+    }
+}
+
+// field: log_only.slower_than, log_always.slower_than
+#[test]
+fn what_is_slow_can_be_told_apart() {
+    const REST: &str = "policies: { late: { fault: { delay: 1500ms } } }\n\
+        routes: [{ path: /a, respond: 204 }, { path: /slow, respond: 204, apply: [late] }]";
+    for settings in ["only: { slower_than: 1s }", "share: 0%, always: { slower_than: 1s }"] {
+        let log = LogFile::new();
+        let gateway = log.of(&format!("{settings}, format: '{{path}}'"), REST, &[]);
+        for path in ["/a", "/slow"] {
+            gateway.get(path).has_status(204);
+        }
+        assert_eq!(log.lines(1), ["/slow"], "{settings}");
     }
 }
 
