@@ -4,6 +4,7 @@ use crate::destination::{Destination, Lines};
 use crate::format::Formatter;
 use crate::observer::Subscriber;
 use crate::record::{Recorded, Text};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::SystemTime;
 use titan_config::{AccessLog, LogAlways, LogOnly, Percent};
 
@@ -30,7 +31,8 @@ impl AccessLogWriter {
             formatter: Formatter::new(format, captures),
             lines: Lines::default(),
             destination,
-            chance: 0x9e37_79b9_7f4a_7c15,
+            // Never 0, which would stay.
+            chance: RandomState::new().build_hasher().finish() | 1,
         }
     }
 
