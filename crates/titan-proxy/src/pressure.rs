@@ -77,7 +77,9 @@ impl PressureLevel {
             PressureLevel::StopAccepting => "pressure_stop_accepting",
         };
         let level = if rises { LogLevel::Warn } else { LogLevel::Info };
-        Event::new((LogArea::Pressure, level), kind, what).once(Repeat::ByMinute)
+        Event::new((LogArea::Pressure, level), kind, what)
+            .state_of("pressure")
+            .once(Repeat::ByMinute)
     }
 
     fn words(self) -> &'static str {
@@ -305,10 +307,12 @@ mod tests {
             let lag = Duration::from_millis(millis);
             level = pressure.of_lag(1, lag, level, Some(&settings));
         }
-        let told = pressure.log.take();
-        let told: Vec<_> = told.iter().map(|it| (it.field(Field::Worker), it.message())).collect();
+        let events = pressure.log.take();
+        let told: Vec<_> =
+            events.iter().map(|it| (it.field(Field::Worker), it.message())).collect();
         let late = "the worker is 4.6s late: sheddable requests are refused";
         let back = "the worker is 0.0ns late: all requests are served again";
         assert_eq!(told, [(Some("1"), late), (Some("1"), back)]);
+        assert!(events.iter().all(|it| it.subject() == "pressure"));
     }
 }

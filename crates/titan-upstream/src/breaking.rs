@@ -186,7 +186,8 @@ impl Breaking {
         };
         let event = Event::new((LogArea::Breaker, level), kind, transition)
             .with(Field::Upstream, self.upstream.as_str())
-            .with_some(Field::Endpoint, endpoint.map(|endpoint| &endpoint.address));
+            .with_some(Field::Endpoint, endpoint.map(|endpoint| &endpoint.address))
+            .state_of("breaker");
         // What an operator orders is told each time.
         let repeat = if transition.is_ordered() { Repeat::Always } else { Repeat::ByMinute };
         self.log.tell(event.once(repeat));

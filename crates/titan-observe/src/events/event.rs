@@ -12,6 +12,8 @@ pub struct Event {
     pub(super) level: LogLevel,
     pub(super) area: LogArea,
     pub(super) kind: &'static str,
+    /// What it is one of the states of, if it is.
+    pub(super) subject: Option<&'static str>,
     pub(super) message: Text,
     pub(super) fields: Vec<(Field, Text)>,
     pub(super) count: u64,
@@ -51,7 +53,7 @@ pub enum Repeat {
     /// Whenever it happens.
     Always,
     /// What happens to the same thing again within a minute is one event, with a count. The last one is told at the end of the minute: it
-    /// says how things stand.
+    /// says how things stand. Errors are told each time.
     ByMinute,
     /// What lasts: the same message again after an hour.
     ByHour,
@@ -72,6 +74,7 @@ impl Event {
             level,
             area,
             kind,
+            subject: None,
             message: Text::of(message),
             fields: Vec::new(),
             count: 1,
@@ -108,6 +111,12 @@ impl Event {
         Event { repeat, ..self }
     }
 
+    /// The same as one of the states that follow each other, such as open and closed: what is told last is the last of all of them.
+    /// `subject` is what has these states, of whatever the fields name; no kind of event may be called that.
+    pub fn state_of(self, subject: &'static str) -> Event {
+        Event { subject: Some(subject), ..self }
+    }
+
     /// Whether it is about what operators do, or what becomes of the process: that is not to drown in what clients and endpoints cause.
     pub(super) fn has_own_share(&self) -> bool {
         use LogArea::{Admin, Config, Log, Start, Upgrade};
@@ -127,6 +136,11 @@ impl Event {
     /// The stable name of what it is.
     pub fn kind(&self) -> &'static str {
         self.kind
+    }
+
+    /// What it is one of the states of; otherwise its kind.
+    pub fn subject(&self) -> &'static str {
+        self.subject.unwrap_or(self.kind)
     }
 
     /// What has happened, for people.

@@ -31,7 +31,7 @@ impl Form {
     }
 
     fn write_text(self, event: &Event, line: &mut String) {
-        let Event { time, level, area, kind: _, message, fields, count, repeat: _ } = event;
+        let Event { time, level, area, message, fields, count, .. } = event;
         if !self.for_journal {
             write_time(*time, line);
             line.push(' ');
@@ -89,7 +89,7 @@ fn write_quoted(value: &str, line: &mut String) {
 
 /// An object. The names of its members stay as they are: programs read them.
 fn write_json(event: &Event, line: &mut String) {
-    let Event { time, level, area, kind, message, fields, count, repeat: _ } = event;
+    let Event { time, level, area, kind, message, fields, count, subject: _, repeat: _ } = event;
     line.push_str(r#"{"time":""#);
     write_time(*time, line);
     put(line, format_args!(r#"","level":"{level}","area":"{area}","event":"{kind}","message":"#));

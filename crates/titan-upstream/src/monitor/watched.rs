@@ -112,17 +112,15 @@ impl WatchedUpstream {
                 watched.kept.drained = Some(now() + time);
                 let why = format!("{DRAINED} for {time:.0?}");
                 watched.endpoint.health.decide_for(Fact::Draining, time, &DRAINED);
-                self.tell_ordered(
-                    "drained",
-                    &order.address,
-                    &format!("gets no new requests: {why}"),
-                );
+                let what = format!("gets no new requests: {why}");
+                self.tell_ordered(&order.address, decision(LogLevel::Info, "drained", what));
             }
             Wish::Eject(time) => {
                 watched.kept.ejected = Some(now() + time);
                 watched.endpoint.health.decide_for(Fact::EjectedByHand, time, &EJECTED);
                 let what = format!("is ejected for {time:.0?}: {EJECTED}");
-                self.tell_ordered("ejected_by_operator", &order.address, &what);
+                let event = decision(LogLevel::Info, "ejected_by_operator", what);
+                self.tell_ordered(&order.address, event);
             }
             Wish::Restore => {
                 let what = match (watched.restore(), watched.drains) {
@@ -130,7 +128,8 @@ impl WatchedUpstream {
                     (true, false) => "is restored by an operator",
                     (false, false) => "was neither ejected nor drained",
                 };
-                self.tell_ordered("restored", &order.address, what);
+                let event = decision(LogLevel::Info, "restored", what).state_of(EJECTION);
+                self.tell_ordered(&order.address, event);
             }
         }
     }
@@ -157,7 +156,7 @@ impl WatchedUpstream {
             let Endpoint { address, health, .. } = &*members.endpoints[place];
             let tell = |level, kind, what: &str| {
                 let event = decision(level, kind, what).with(Field::Upstream, name);
-                let event = event.with(Field::Endpoint, address);
+                let event = event.with(Field::Endpoint, address).state_of(EJECTION);
                 upstream.log.tell(event.once(Repeat::ByMinute));
             };
             match change {
@@ -265,7 +264,7 @@ impl WatchedUpstream {
         probing.wait(check, health, random);
         if let Some((level, kind, what)) = told {
             let event = decision(level, kind, what).with(Field::Upstream, name_of(upstream));
-            let event = event.with(Field::Endpoint, address);
+            let event = event.with(Field::Endpoint, address).state_of("probes");
             upstream.log.tell(event.once(Repeat::ByMinute));
         }
     }
@@ -312,12 +311,11 @@ impl WatchedUpstream {
             }
         };
         let event = decision(level, kind, what).with(Field::Upstream, name_of(&self.upstream));
-        self.upstream.log.tell(event.once(Repeat::ByMinute));
+        self.upstream.log.tell(event.state_of("supply").once(Repeat::ByMinute));
     }
 
     /// Tells of what an operator has ordered: each time.
-    fn tell_ordered(&self, kind: &'static str, address: &str, what: &str) {
-        let event = decision(LogLevel::Info, kind, what);
+    fn tell_ordered(&self, address: &str, event: Event) {
         let event = event.with(Field::Upstream, name_of(&self.upstream));
         self.upstream.log.tell(event.with(Field::Endpoint, address));
     }
@@ -461,6 +459,8 @@ fn name_of(upstream: &Upstream) -> &str {
 const DRAINED: &str = "an operator drains it";
 const EJECTED: &str = "an operator has ejected it";
 const RETURNS: &str = "gets requests again after its ejection";
+/// What being ejected, having returned and being restored are states of.
+const EJECTION: &str = "ejection";
 const UNPROBED: &str = "it is not probed any more";
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Tests of what is remembered of endpoints.
 
 use super::*;
+use crate::breaker::Forced;
 use crate::members::KnownMembers;
 use titan_config::Config;
 use titan_io::registry::Registry;
@@ -170,7 +171,9 @@ fn it_is_said_when_nobody_gets_requests_and_when_somebody_does_again() {
     let mut told = |last, wish| {
         watched.orders(last, wish);
         watched.note_supply();
-        upstream.log.take().pop().unwrap().message().to_owned()
+        let event = upstream.log.take().pop().unwrap();
+        assert_eq!(event.subject() == "supply", !event.message().starts_with("is "));
+        event.message().to_owned()
     };
     watched_says(&told(1, Wish::Eject(LONG)), "is ejected");
     let nobody = "no endpoint gets requests: all are taken out of service, or wait for their first probe; new requests get 503";
@@ -247,4 +250,35 @@ async fn a_probe_that_panics_has_failed_and_another_follows() {
         assert_eq!(monitor.upstreams["u"].due(later).count(), 1);
     };
     tokio::task::LocalSet::new().run_until(run).await;
+}
+
+/// Otherwise the log could end with one that is over.
+#[test]
+fn what_follows_each_other_is_told_as_states_of_the_same() {
+    let registry = Registry::default();
+    let log = titan_observe::events::Log::of(&registry);
+    let settings = "health: tcp, circuit_breaker: { consecutive_failures: 2 }";
+    let upstream = upstream(&registry, &format!("{TWO}, {settings}"));
+    let mut watched = of(&upstream, None);
+    fail(&upstream.members().endpoints[0]);
+    watched.judge();
+    watched.orders(1, Wish::Restore);
+    for outcome in [Err(()), Err(()), Err(()), Ok(()), Ok(())] {
+        watched.count_probe(1, outcome.map_err(|()| "refused".to_owned().into()), 0);
+    }
+    let breaking = upstream.breaking().unwrap();
+    assert!(breaking.force(None, Forced::Open, LONG));
+    assert!(breaking.release(None));
+    let told: Vec<_> = log.take().iter().map(|it| (it.kind(), it.subject())).collect();
+    assert_eq!(
+        told,
+        [
+            ("ejected", "ejection"),
+            ("restored", "ejection"),
+            ("unhealthy", "probes"),
+            ("healthy", "probes"),
+            ("breaker_opened", "breaker"),
+            ("breaker_half_open", "breaker"),
+        ]
+    );
 }
