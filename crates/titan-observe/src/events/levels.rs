@@ -1,7 +1,7 @@
 //! From which level on events are written, by area.
 
 use std::array;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use titan_config::{Log as Settings, LogArea, LogLevel};
@@ -10,6 +10,12 @@ use titan_config::{Log as Settings, LogArea, LogLevel};
 pub(super) struct Levels {
     /// The number of the level in force, by area.
     now: [AtomicU8; AREAS],
+    /// That of the configuration.
+    configured: [AtomicU8; AREAS],
+    /// Nanoseconds from `start` until `configured` is in force instead of `now`, whether or not the thread that writes is free to say
+    /// so.
+    ends: AtomicU64,
+    start: Instant,
     origin: Mutex<Origin>,
 }
 
@@ -43,11 +49,23 @@ pub struct LevelsNow {
 }
 
 const AREAS: usize = LogArea::ALL.len();
+/// Where nothing ends.
+const NEVER: u64 = u64::MAX;
 
 impl Levels {
-    /// Whether an event of that level is written.
-    pub(super) fn takes(&self, area: LogArea, level: LogLevel) -> bool {
-        level as u8 <= self.now[area.index()].load(Ordering::Relaxed)
+    /// Whether an event of that level is written. The clock is asked only while wishes hold for a time.
+    pub(super) fn takes(
+        &self,
+        area: LogArea,
+        level: LogLevel,
+        now: impl FnOnce() -> Instant,
+    ) -> bool {
+        let ends = self.ends.load(Ordering::Relaxed);
+        let levels = match ends != NEVER && self.since_start(now()) >= ends {
+            true => &self.configured,
+            false => &self.now,
+        };
+        level as u8 <= levels[area.index()].load(Ordering::Relaxed)
     }
 
     /// Has the levels of a configuration hold. What was wished for ends.
@@ -86,19 +104,31 @@ impl Levels {
     /// What holds.
     pub(super) fn now(&self, now: Instant) -> LevelsNow {
         let origin = self.lock();
+        let is_over = origin.until.is_some_and(|until| until <= now);
         let of = |area: LogArea| {
-            let wished = origin.wished[area.index()];
+            let wished = origin.wished[area.index()].filter(|_| !is_over);
             (area, wished.unwrap_or(origin.configured[area.index()]), wished.is_some())
         };
-        let ends_in = origin.until.map(|until| until.saturating_duration_since(now));
+        let until = origin.until.filter(|_| !is_over);
+        let ends_in = until.map(|until| until.saturating_duration_since(now));
         LevelsNow { areas: LogArea::ALL.map(of).to_vec(), ends_in }
     }
 
     fn hold(&self, origin: &Origin) {
         let levels = origin.wished.iter().zip(origin.configured);
-        for ((wished, configured), now) in levels.zip(&self.now) {
-            now.store(wished.unwrap_or(configured) as u8, Ordering::Relaxed);
+        for ((wished, level), (now, configured)) in
+            levels.zip(self.now.iter().zip(&self.configured))
+        {
+            configured.store(level as u8, Ordering::Relaxed);
+            now.store(wished.unwrap_or(level) as u8, Ordering::Relaxed);
         }
+        let ends = origin.until.map_or(NEVER, |until| self.since_start(until));
+        self.ends.store(ends, Ordering::Relaxed);
+    }
+
+    fn since_start(&self, time: Instant) -> u64 {
+        let nanos = time.saturating_duration_since(self.start).as_nanos();
+        u64::try_from(nanos).unwrap_or(NEVER - 1)
     }
 
     fn lock(&self) -> MutexGuard<'_, Origin> {
@@ -109,8 +139,14 @@ impl Levels {
 impl Default for Levels {
     fn default() -> Levels {
         let origin = Origin::of(&Settings::default());
-        let now = array::from_fn(|area| AtomicU8::new(origin.configured[area] as u8));
-        Levels { now, origin: Mutex::new(origin) }
+        let levels = || array::from_fn(|area| AtomicU8::new(origin.configured[area] as u8));
+        Levels {
+            now: levels(),
+            configured: levels(),
+            ends: AtomicU64::new(NEVER),
+            start: Instant::now(),
+            origin: Mutex::new(origin),
+        }
     }
 }
 
@@ -136,7 +172,8 @@ mod tests {
     fn a_wish_holds_for_its_time_or_until_a_configuration_comes() {
         let (levels, start) = (Levels::default(), Instant::now());
         let told = |levels: &Levels| {
-            [levels.takes(Health, Debug), levels.takes(Admin, Info), levels.takes(Admin, Warn)]
+            let takes = |area, level| levels.takes(area, level, || start);
+            [takes(Health, Debug), takes(Admin, Info), takes(Admin, Warn)]
         };
         assert_eq!(told(&levels), [false, true, true]);
         levels.wish(&wish(None, &[(Health, Debug)], 60), start);
@@ -145,7 +182,13 @@ mod tests {
         assert!(!levels.expire(just_before));
         assert_eq!(levels.until(), Some(start + Duration::from_secs(60)));
         assert_eq!(levels.now(just_before).ends_in, Some(Duration::from_secs(1)));
-        assert!(levels.expire(start + Duration::from_secs(60)));
+        let then = start + Duration::from_secs(60);
+        let takes = |now| levels.takes(Health, Debug, || now);
+        assert_eq!([takes(just_before), takes(then)], [true, false], "nobody has ended it yet");
+        let shown = levels.now(then);
+        assert!(shown.areas.iter().all(|(_, level, is_wished)| *level == Info && !is_wished));
+        assert_eq!(shown.ends_in, None);
+        assert!(levels.expire(then));
         assert_eq!(told(&levels), [false, true, true]);
         levels.wish(&wish(Some(LogLevel::Error), &[(Health, Debug)], 0), start);
         assert_eq!(told(&levels), [true, false, false]);

@@ -22,8 +22,8 @@ pub(super) struct Shared {
     pub(super) arrived: Condvar,
     /// Wakes who waits until everything is written.
     pub(super) written: Condvar,
-    /// Events for which there was no room.
-    no_room: AtomicU64,
+    /// Events for which there was no room, here or where they are written.
+    pub(super) no_room: AtomicU64,
     /// Events that were too many in a second.
     pub(super) too_many: AtomicU64,
 }
@@ -44,7 +44,7 @@ pub(super) struct Queue {
 /// How many events were not written, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// There was no room: they came faster than standard error takes them.
+    /// There was no room: they came faster than standard error takes them, or it did not take them.
     pub queue: u64,
     /// There were too many in a second.
     pub rate: u64,
@@ -93,7 +93,7 @@ impl Log {
 
     /// Whether an event like that is written: whoever has to work for one may leave it.
     pub fn takes(&self, area: LogArea, level: LogLevel) -> bool {
-        self.0.levels.takes(area, level)
+        self.0.levels.takes(area, level, Instant::now)
     }
 
     /// Has levels and format of a configuration hold.
