@@ -6,6 +6,7 @@ use super::line::Form;
 use super::log::{Dropped, Log, Queue, Shared};
 use super::rate::Rate;
 use super::repeats::Repeats;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -27,20 +28,12 @@ impl Writer {
         let error = io::stderr();
         let for_journal = journal::reads(&error);
         // Not through what others of this process print with: its lock would hold them as long as a slow reader holds this thread.
-        Writer::start(log, File::from(error.as_fd().try_clone_to_owned()?), for_journal)
+        let file = File::from(error.as_fd().try_clone_to_owned()?);
+        Writer::start(log, Patient { file, most: PATIENCE }, for_journal)
     }
 
     fn start(log: &Log, out: impl Write + Send + 'static, for_journal: bool) -> io::Result<Writer> {
-        let now = Instant::now();
-        let mut pen = Pen {
-            log: log.clone(),
-            out,
-            for_journal,
-            repeats: Repeats::default(),
-            rate: Rate::new(now),
-            told: Dropped::default(),
-            told_at: None,
-        };
+        let mut pen = Pen::new(log, out, for_journal, Instant::now());
         thread::Builder::new().name("events".to_owned()).spawn(move || pen.run())?;
         Ok(Writer(log.clone()))
     }
@@ -64,6 +57,8 @@ struct Pen<W> {
     for_journal: bool,
     repeats: Repeats,
     rate: Rate,
+    /// Whether the last line lacks its end.
+    is_torn: bool,
     /// What was said of events that were left out, and when.
     told: Dropped,
     told_at: Option<Instant>,
@@ -73,6 +68,32 @@ struct Pen<W> {
 const LOOK: Duration = Duration::from_millis(100);
 /// How often it is said that events were left out.
 const QUIET: Duration = Duration::from_secs(60);
+/// How long there is to be room where writing does not wait by itself.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A file that others may have set to not wait: whoever shares a terminal or a pipe shares that.
+struct Patient {
+    file: File,
+    /// How long there is to be room.
+    most: Duration,
+}
+
+impl Write for Patient {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.file.write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let most = Timespec::try_from(self.most).map_err(io::Error::other)?;
+                poll(&mut [PollFd::new(&self.file, PollFlags::OUT)], Some(&most))?;
+                self.file.write(bytes)
+            }
+            done => done,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
 
 /// What there is to do.
 enum Next {
@@ -83,6 +104,19 @@ enum Next {
 }
 
 impl<W: Write> Pen<W> {
+    fn new(log: &Log, out: W, for_journal: bool, now: Instant) -> Pen<W> {
+        Pen {
+            log: log.clone(),
+            out,
+            for_journal,
+            repeats: Repeats::default(),
+            rate: Rate::new(now),
+            is_torn: false,
+            told: Dropped::default(),
+            told_at: None,
+        }
+    }
+
     fn run(&mut self) {
         let mut looked = Instant::now();
         loop {
@@ -90,7 +124,7 @@ impl<W: Write> Pen<W> {
                 Next::Write(event, form) => {
                     let now = Instant::now();
                     if let Some(event) = self.repeats.sift(event, now) {
-                        self.write(&event, form);
+                        self.write(&event, form, now);
                     }
                     // Not behind each of a flood: what is due is looked for among thousands.
                     if now.duration_since(looked) >= LOOK {
@@ -99,7 +133,7 @@ impl<W: Write> Pen<W> {
                     }
                 }
                 Next::Look(form) => self.look(form),
-                Next::End(form) => return self.end(form),
+                Next::End(form) => return self.end(form, Instant::now()),
             }
         }
     }
@@ -155,22 +189,22 @@ impl<W: Write> Pen<W> {
     fn look(&mut self, form: Form) {
         let now = Instant::now();
         for event in self.repeats.due(now) {
-            self.write(&event, form);
+            self.write(&event, form, now);
         }
         if self.log.0.levels.expire(now) {
             let what = "the levels of the configuration hold again";
-            self.write(&own(LogLevel::Info, "levels_restored", what), form);
+            self.write(&own(LogLevel::Info, "levels_restored", what), form, now);
         }
         if self.told_at.is_none_or(|at| now.duration_since(at) >= QUIET) {
             self.tell_dropped(form, now);
         }
     }
 
-    fn end(&mut self, form: Form) {
+    fn end(&mut self, form: Form, now: Instant) {
         for event in self.repeats.rest() {
-            self.write(&event, form);
+            self.write(&event, form, now);
         }
-        self.tell_dropped(form, Instant::now());
+        self.tell_dropped(form, now);
         self.log.0.lock().has_ended = true;
         self.log.0.written.notify_all();
     }
@@ -187,21 +221,51 @@ impl<W: Write> Pen<W> {
              many in a second",
             queue + rate
         );
-        (self.told, self.told_at) = (dropped, Some(now));
-        self.put(&own(LogLevel::Warn, "events_dropped", what), form);
-    }
-
-    fn write(&mut self, event: &Event, form: Form) {
-        match self.rate.takes(event.has_own_share(), Instant::now()) {
-            true => self.put(event, form),
-            false => drop(self.log.0.too_many.fetch_add(1, Ordering::Relaxed)),
+        self.told_at = Some(now);
+        if self.put(&own(LogLevel::Warn, "events_dropped", what), form) {
+            self.told = dropped;
         }
     }
 
-    /// A reader that is gone is no failure, and there is nobody to tell of one.
-    fn put(&mut self, event: &Event, form: Form) {
-        let _ = self.out.write_all(form.line(event).as_bytes()).and_then(|()| self.out.flush());
+    fn write(&mut self, event: &Event, form: Form, now: Instant) {
+        if self.rate.takes(event.has_own_share(), now) {
+            self.put(event, form);
+        } else {
+            self.log.0.too_many.fetch_add(1, Ordering::Relaxed);
+        }
     }
+
+    /// Whether the line is written. What is not, because the reader is gone or does not read, is counted. Of what has begun, the next
+    /// line is kept apart.
+    fn put(&mut self, event: &Event, form: Form) -> bool {
+        let mut line = form.line(event);
+        if self.is_torn {
+            line.insert(0, '\n');
+        }
+        let mut rest = line.as_bytes();
+        let done = write_all(&mut self.out, &mut rest);
+        let has_begun = rest.len() < line.len();
+        if done.is_ok() {
+            self.is_torn = false;
+        } else {
+            self.is_torn |= has_begun;
+            self.log.0.no_room.fetch_add(1, Ordering::Relaxed);
+        }
+        done.is_ok()
+    }
+}
+
+/// Writes everything, and leaves in `rest` what is not written.
+fn write_all(out: &mut impl Write, rest: &mut &[u8]) -> io::Result<()> {
+    while !rest.is_empty() {
+        match out.write(rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => *rest = &rest[written..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    out.flush()
 }
 
 /// An event about the log itself.
@@ -214,6 +278,7 @@ mod tests {
     use super::super::event::{Field, Repeat};
     use super::super::levels::Wish;
     use super::*;
+    use std::os::fd::OwnedFd;
     use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
     /// Sends on what is written, and waits until that is taken.
@@ -265,21 +330,73 @@ mod tests {
         drop(read);
     }
 
+    const TEXT: Form = Form { format: EventFormat::Text, for_journal: true };
+
     #[test]
     fn a_flood_is_cut_and_what_was_left_out_is_told() {
-        let log = Log::default();
-        let (writer, read) = started(&log, 10_000);
-        (0..2000).for_each(|number| log.tell(event(number)));
-        drop(writer);
-        let lines: Vec<String> = read.iter().collect();
-        let dropped = log.dropped();
-        assert!(dropped.rate > 1000, "{dropped:?}");
-        let said = lines.last().unwrap();
-        assert!(
-            said.starts_with("<4>warn log ") && said.contains(" events were left out: "),
-            "{said}"
-        );
-        assert!(lines.len() < 700, "{}", lines.len());
+        let (log, now) = (Log::default(), Instant::now());
+        let mut pen = Pen::new(&log, Vec::new(), true, now);
+        (0..2000).for_each(|number| pen.write(&event(number), TEXT, now));
+        pen.end(TEXT, now);
+        assert_eq!(log.dropped(), Dropped { queue: 0, rate: 1500 });
+        let lines = String::from_utf8(pen.out).unwrap();
+        assert_eq!(lines.lines().count(), 501);
+        let said = lines.lines().last().unwrap();
+        assert!(said.starts_with("<4>warn log 1500 events were left out: "), "{said}");
+    }
+
+    /// Takes so many bytes each time it is asked, and otherwise fails.
+    struct Torn {
+        takes: Vec<usize>,
+        written: Vec<u8>,
+    }
+
+    impl Write for Torn {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let taken = self.takes.pop().ok_or(io::ErrorKind::WouldBlock)?.min(bytes.len());
+            self.written.extend_from_slice(&bytes[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_counted_and_the_next_line_is_one_of_its_own() {
+        let (log, now) = (Log::default(), Instant::now());
+        let out = Torn { takes: vec![8], written: Vec::new() };
+        let mut pen = Pen::new(&log, out, true, now);
+        pen.write(&event("a"), TEXT, now);
+        pen.write(&event("b"), TEXT, now);
+        pen.tell_dropped(TEXT, now);
+        assert_eq!(log.dropped(), Dropped { queue: 3, rate: 0 });
+        pen.out.takes = vec![1000; 3];
+        pen.write(&event("c"), TEXT, now);
+        pen.end(TEXT, now);
+        let written = String::from_utf8(pen.out.written).unwrap();
+        let lines: Vec<_> = written.lines().collect();
+        assert_eq!(lines[..2], ["<4>warn ", "<4>warn health upstream=api c"]);
+        assert!(lines[2].starts_with("<4>warn log 3 events were left out: 3 "), "{written}");
+        assert_eq!(lines.len(), 3);
+    }
+
+    #[test]
+    fn a_file_that_does_not_wait_is_waited_for_and_not_for_ever() {
+        let (mut read, write) = io::pipe().unwrap();
+        rustix::io::ioctl_fionbio(&write, true).unwrap();
+        let mut out =
+            Patient { file: File::from(OwnedFd::from(write)), most: Duration::from_millis(1) };
+        let full = std::iter::repeat_with(|| out.write(&[b'x'; 4096])).find_map(Result::err);
+        assert_eq!(full.unwrap().kind(), io::ErrorKind::WouldBlock);
+        out.most = Writer::LONGEST * 100;
+        let reader = thread::spawn(move || {
+            let mut some = vec![0; 1 << 16];
+            io::Read::read_exact(&mut read, &mut some).map(|()| read)
+        });
+        out.write_all(&[b'y'; 4096]).unwrap();
+        drop(reader.join().unwrap().unwrap());
     }
 
     #[test]
