@@ -15,7 +15,8 @@ pub(crate) fn look(gateway: &Gateway) {
         log.tell(lost.once(Repeat::ByHour));
     }
     let logs = gateway.status().access_logs();
-    logs.iter().filter_map(|it| it.take_trouble()).for_each(|it| log.tell(of_access_log(it)));
+    let troubles = logs.iter().filter_map(|it| Some((it.name(), it.take_trouble()?)));
+    troubles.for_each(|(name, what)| log.tell(of_access_log(name, &what)));
     lasting(log, (LogArea::Tls, "certificates"), gateway.warnings());
     lasting(log, (LogArea::Policy, "token_keys"), gateway.key_failures());
 }
@@ -46,8 +47,11 @@ fn of_upstream(failure: UpstreamFailure) -> Event {
         .once(Repeat::ByMinute)
 }
 
-fn of_access_log(trouble: String) -> Event {
-    Event::new((LogArea::Log, LogLevel::Warn), "access_log_failed", trouble)
+/// A destination that fails in turn with different reasons, or comes and goes, is told of once a minute.
+fn of_access_log(name: &str, what: &str) -> Event {
+    Event::new((LogArea::Log, LogLevel::Warn), "access_log_failed", what)
+        .with(Field::Destination, name)
+        .once(Repeat::ByMinute)
 }
 
 /// A client that is refused may be one that should not be; others fail all day wherever the internet can connect.
@@ -85,6 +89,13 @@ mod tests {
         assert_eq!(event.message(), "10.0.0.1:80: Connection refused (os error 111)");
         assert_eq!((event.time(), event.field(Field::Route)), (UNIX_EPOCH, Some("shop")));
         assert_eq!(event.field(Field::RequestId), None);
+    }
+
+    #[test]
+    fn an_access_log_that_fails_again_and_again_is_told_of_by_destination_and_minute() {
+        let event = of_access_log("file /a.log", "cannot write to /a.log: no storage space");
+        assert_eq!(event.field(Field::Destination), Some("file /a.log"));
+        assert_eq!(event.repeat(), Repeat::ByMinute);
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub enum Field {
     Listener,
     /// The policy.
     Policy,
+    /// Where an access log goes.
+    Destination,
     /// What failed, as problem documents and metrics call it.
     Code,
     /// The number of the worker.
@@ -143,6 +145,11 @@ impl Event {
         self.subject.unwrap_or(self.kind)
     }
 
+    /// How often the same may be written.
+    pub fn repeat(&self) -> Repeat {
+        self.repeat
+    }
+
     /// What has happened, for people.
     pub fn message(&self) -> &str {
         self.message.as_str()
@@ -163,6 +170,7 @@ impl Field {
             Field::Endpoint => "endpoint",
             Field::Listener => "listener",
             Field::Policy => "policy",
+            Field::Destination => "destination",
             Field::Code => "code",
             Field::Worker => "worker",
             Field::Configuration => "configuration",
