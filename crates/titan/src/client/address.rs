@@ -11,10 +11,10 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use titan_config::Url;
 use zeroize::Zeroizing;
 
@@ -40,10 +40,7 @@ impl Address {
         let Some(url) = url else { return Ok(None) };
         let token = token_file.as_deref().map(read_token).transpose()?;
         if token.is_some() && !url.is_https && !is_loopback(&url.host) {
-            return Err(Failure::BadInput(format!(
-                "{}: a token needs `https`: without TLS anyone on the network path could read it",
-                url.text
-            )));
+            return Err(needs_tls(url, &""));
         }
         let tls = match url.is_https {
             true => Some((Arc::new(trusting(ca.as_deref())?), server_name(url)?)),
@@ -70,16 +67,37 @@ impl Address {
 
     /// A connection for a call that may take so long.
     pub(super) fn connect(&self, within: Duration) -> Result<Box<dyn Stream>, Failure> {
+        let deadline = Instant::now() + within;
         let unreachable = |error: &dyn fmt::Display| {
             Failure::Runtime(format!("no gateway can be reached: {}: {error}", self.url.text))
         };
-        let socket = connect_to(&self.url, within).map_err(|error| unreachable(&error))?;
-        let socket = Timed::new(socket, within);
+        let found = resolve(&self.url).map_err(|error| unreachable(&error))?;
+        self.check(&found)?;
+        let socket = connect_to(&found, deadline).map_err(|error| unreachable(&error))?;
+        let socket = Timed::new(socket, deadline.saturating_duration_since(Instant::now()));
         let Some((config, name)) = &self.tls else { return Ok(Box::new(socket)) };
         let session = ClientConnection::new(Arc::clone(config), name.clone());
         let session = session.map_err(|error| unreachable(&error))?;
         Ok(Box::new(StreamOwned::new(session, socket)))
     }
+
+    /// Whether calls may go there. `localhost` is another host where only a name server knows it, and that can say anything.
+    fn check(&self, found: &[SocketAddr]) -> Result<(), Failure> {
+        let elsewhere = found.iter().find(|address| !address.ip().is_loopback());
+        match elsewhere {
+            Some(address) if self.token.is_some() && self.tls.is_none() => {
+                Err(needs_tls(&self.url, &format_args!("; the host is {}", address.ip())))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn needs_tls(url: &Url, why: &dyn fmt::Display) -> Failure {
+    let text = &url.text;
+    Failure::BadInput(format!(
+        "{text}: a token needs `https`: without TLS anyone on the network path could read it{why}"
+    ))
 }
 
 impl fmt::Debug for Address {
@@ -95,10 +113,19 @@ pub(super) trait Stream: Read + Write {}
 impl<S: Read + Write> Stream for S {}
 
 #[expect(clippy::disallowed_methods, reason = "this thread has nothing else to do than wait")]
-fn connect_to(url: &Url, within: Duration) -> io::Result<TcpStream> {
+fn resolve(url: &Url) -> io::Result<Vec<SocketAddr>> {
+    Ok((url.host.as_str(), url.port).to_socket_addrs()?.collect())
+}
+
+/// A connection to the first of them that takes one. All of them together have until the deadline.
+fn connect_to(found: &[SocketAddr], deadline: Instant) -> io::Result<TcpStream> {
     let mut failed = io::Error::other("the host name has no address");
-    for address in (url.host.as_str(), url.port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, within.min(CONNECT)) {
+    for address in found {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        match TcpStream::connect_timeout(address, left.min(CONNECT)) {
             Ok(socket) => return Ok(socket),
             Err(error) => failed = error,
         }
@@ -190,6 +217,29 @@ mod tests {
         }
         assert_eq!(*of("http://192.0.2.1:8484", None).unwrap().authorization(), "");
         std::fs::remove_file(token).unwrap();
+    }
+
+    #[test]
+    fn a_token_goes_only_where_the_host_name_leads_back_here() {
+        let token = file("token-for-localhost", "secret\n");
+        let [here, there] =
+            ["127.0.0.1:8484", "192.0.2.1:8484"].map(|it| it.parse::<SocketAddr>().unwrap());
+        let address = of("http://localhost:8484", Some(&token)).unwrap();
+        address.check(&[here]).unwrap();
+        let error = address.check(&[here, there]).unwrap_err().text(false);
+        assert!(error.contains("a token needs `https`"), "{error}");
+        assert!(error.contains("the host is 192.0.2.1"), "{error}");
+        of("http://localhost:8484", None).unwrap().check(&[there]).unwrap();
+        std::fs::remove_file(token).unwrap();
+    }
+
+    #[test]
+    fn connecting_ends_with_the_time_of_the_call() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let found = [listener.local_addr().unwrap()];
+        let error = connect_to(&found, Instant::now()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        connect_to(&found, Instant::now() + CONNECT).unwrap();
     }
 
     #[test]
