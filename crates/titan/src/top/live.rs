@@ -3,7 +3,7 @@
 use super::figures::Figures;
 use super::page::{Next, Page};
 use super::reading::Reading;
-use super::screen::Screen;
+use super::screen::{self, Screen};
 use super::source::Source;
 use super::view::{self, Picture, Theme};
 use crate::failure::Failure;
@@ -29,6 +29,8 @@ enum News {
 
 /// News that wait for the page to be drawn.
 const MAX_NEWS: usize = 64;
+/// How long the page may take to end after a signal.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// The exit code after a signal is this and its number.
 const BY_SIGNAL: i32 = 128;
 
@@ -205,7 +207,7 @@ impl Signals {
         Ok(Signals { runtime, signals })
     }
 
-    /// Waits for one, and tells of it.
+    /// Waits for one, and tells of it. What does not end then is ended.
     fn report(mut self, to: &SyncSender<News>) {
         let [(_, terminate), (_, interrupt), (_, hangup)] = &mut self.signals;
         let which = self.runtime.block_on(async {
@@ -217,9 +219,19 @@ impl Signals {
         });
         let number = self.signals[which].0.as_raw_value();
         let code = u8::try_from(BY_SIGNAL + number).unwrap_or(u8::MAX);
-        // Where nobody listens, the process ends already.
-        let _ = to.send(News::Ends(code));
+        let to = to.clone();
+        // On a thread of its own: there may be no room for it. Where nobody listens, the process ends already.
+        thread::spawn(move || to.send(News::Ends(code)));
+        end_late(code)
     }
+}
+
+/// Ends the process if the page has not by then: its thread waits for a terminal that takes nothing.
+#[expect(clippy::disallowed_methods, reason = "the thread that would return the code is held")]
+fn end_late(code: u8) -> ! {
+    thread::sleep(PATIENCE);
+    screen::give_back_at_once();
+    std::process::exit(i32::from(code))
 }
 
 #[cfg(test)]

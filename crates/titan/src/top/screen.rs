@@ -3,10 +3,11 @@
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
-use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+use ratatui::crossterm::{execute, queue};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Stdout};
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,6 +45,19 @@ fn give_back() {
         // Nobody is left to tell.
         let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
         let _ = disable_raw_mode();
+    }
+}
+
+/// The same where the terminal may take nothing, and another thread waits for that: its modes, and the screen if there is room.
+pub(super) fn give_back_at_once() {
+    let _ = disable_raw_mode();
+    let mut back = Vec::new();
+    let is_made = queue!(back, LeaveAlternateScreen, Show).is_ok();
+    // Not through the standard library: who waits has its lock.
+    let out = rustix::stdio::stdout();
+    let is_free = poll(&mut [PollFd::new(&out, PollFlags::OUT)], Some(&Timespec::default()));
+    if is_made && is_free == Ok(1) {
+        let _ = rustix::io::write(out, &back);
     }
 }
 

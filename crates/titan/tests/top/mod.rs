@@ -214,6 +214,18 @@ fn a_signal_gives_the_terminal_back() {
     pty.is_as_before();
 }
 
+#[test]
+fn a_signal_ends_it_though_the_terminal_takes_nothing() {
+    let titan = Titan::start("top-stalled", &serving(""));
+    let mut pty = Pty::start(&titan.socket);
+    pty.shows("[1 Overview]");
+    pty.stalls();
+    pty.is_gone_after(Signal::TERM);
+    pty.goes_on();
+    assert_eq!(pty.ends(), 143);
+    pty.has_modes_as_before();
+}
+
 /// A route of that name that has served so much, of a process that has begun then.
 fn metrics(route: &str, count: u32, start: u32) -> String {
     format!(

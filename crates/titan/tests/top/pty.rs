@@ -1,8 +1,14 @@
 //! `titan top` on a terminal of its own, which `script` of util-linux makes.
 
 use crate::titan::program;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, waitid,
+};
+use std::fs::OpenOptions;
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -89,8 +95,39 @@ impl Pty {
     }
 
     pub(super) fn signal(&self, signal: Signal) {
-        let pid = self.word("pid")[0].parse().ok().and_then(Pid::from_raw);
-        kill_process(pid.unwrap(), signal).unwrap();
+        kill_process(self.pid(), signal).unwrap();
+    }
+
+    fn pid(&self) -> Pid {
+        self.word("pid")[0].parse().ok().and_then(Pid::from_raw).unwrap()
+    }
+
+    /// Has the terminal take nothing any more.
+    pub(super) fn stalls(&self) {
+        let reader = Pid::from_child(&self.child);
+        kill_process(reader, Signal::STOP).unwrap();
+        waitid(WaitId::Pid(reader), WaitIdOptions::STOPPED).unwrap();
+        let screen = format!("/proc/{}/fd/1", self.pid());
+        let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap();
+        let mut screen = OpenOptions::new().write(true).custom_flags(flags).open(screen).unwrap();
+        let soon = Timespec::try_from(Duration::from_millis(200)).unwrap();
+        // What was written moves on to whoever reads, which makes room again.
+        while poll(&mut [PollFd::new(&screen, PollFlags::OUT)], Some(&soon)) == Ok(1) {
+            while screen.write(b" ").is_ok() {}
+        }
+    }
+
+    /// Has it take what waits.
+    pub(super) fn goes_on(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::CONT).unwrap();
+    }
+
+    /// Sends it a signal, and waits until the process is gone, whatever the terminal does.
+    pub(super) fn is_gone_after(&self, signal: Signal) {
+        let process = pidfd_open(self.pid(), PidfdFlags::empty()).unwrap();
+        self.signal(signal);
+        let long = Timespec::try_from(LONG).unwrap();
+        assert_eq!(poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&long)), Ok(1));
     }
 
     /// Waits until it has ended: its exit code.
@@ -103,10 +140,14 @@ impl Pty {
         self.word("code")[0].parse().unwrap()
     }
 
-    /// Checks that the terminal is as it was: modes, screen and cursor; and that there were no colours.
-    pub(super) fn is_as_before(&self) {
+    pub(super) fn has_modes_as_before(&self) {
         let modes = self.word("modes");
         assert!(modes.len() == 2 && modes[0] == modes[1], "{:?}", self.written);
+    }
+
+    /// Checks that the terminal is as it was: modes, screen and cursor; and that there were no colours.
+    pub(super) fn is_as_before(&self) {
+        self.has_modes_as_before();
         for (taken, back) in [("\u{1b}[?1049h", "\u{1b}[?1049l"), ("\u{1b}[?25l", "\u{1b}[?25h")] {
             let (taken, back) = (self.written.rfind(taken), self.written.rfind(back));
             assert!(taken.is_some() && taken < back, "{:?}", self.written);
