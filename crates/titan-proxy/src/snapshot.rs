@@ -168,7 +168,7 @@ impl Snapshot {
                 write: config.timeouts.write,
             },
             captures: Captures::of(&config.access_log).map(Arc::new),
-            access_logs: config.access_log.iter().map(|log| figures_of(log, registry)).collect(),
+            access_logs: log_figures(&config.access_log, registry),
             tunnels: registry.shared((), Tunnels::default),
             pressure: config.pressure.clone(),
             decoding_memory: memory(registry, Bodies::Decoded, config.limits.decoding_memory),
@@ -306,14 +306,15 @@ impl Mirrors<'_> {
     }
 }
 
-/// What makes the figures of an access log those of the same one: where it goes to.
+/// What makes the figures of an access log those of the same one: its name.
 #[derive(PartialEq, Eq, Hash)]
 struct LogKey(String);
 
-/// What is counted of an access log; it counts on for as long as some configuration has one to the same destination.
-fn figures_of(log: &AccessLog, registry: &Registry) -> Arc<DestinationFigures> {
-    let figures = DestinationFigures::new(&log.to);
-    registry.shared(LogKey(figures.name().to_owned()), || figures)
+/// What is counted of each access log; it counts on for as long as some configuration has one to the same destination.
+fn log_figures(logs: &[AccessLog], registry: &Registry) -> Vec<Arc<DestinationFigures>> {
+    let figures = DestinationFigures::of_all(logs.iter().map(|log| &log.to));
+    let shared = figures.map(|it| registry.shared(LogKey(it.name().to_owned()), || it));
+    shared.collect()
 }
 
 /// Bodies that have memory in common.

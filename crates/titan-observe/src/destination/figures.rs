@@ -1,5 +1,6 @@
 //! What a destination counts, and what is wrong with it.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use titan_config::LogTarget;
@@ -27,6 +28,23 @@ struct Trouble {
 }
 
 impl DestinationFigures {
+    /// All zero, for each of them in their order. No name is there twice: where one repeats, the later ones have a number.
+    pub fn of_all<'t>(
+        targets: impl Iterator<Item = &'t LogTarget>,
+    ) -> impl Iterator<Item = DestinationFigures> {
+        let mut names = HashSet::new();
+        targets.map(move |target| {
+            let mut figures = DestinationFigures::new(target);
+            let first = figures.name.clone();
+            let mut number = 1;
+            while !names.insert(figures.name.clone()) {
+                number += 1;
+                figures.name = format!("{first} ({number})");
+            }
+            figures
+        })
+    }
+
     /// All zero.
     pub fn new(target: &LogTarget) -> DestinationFigures {
         let name = match target {
@@ -44,7 +62,8 @@ impl DestinationFigures {
         }
     }
 
-    /// The destination as the configuration has it: `stdout`, `file /var/log/titan/access.log`, `syslog udp://10.0.0.1:514`.
+    /// The destination as the configuration has it: `stdout`, `file /var/log/titan/access.log`, `syslog udp://10.0.0.1:514`, and
+    /// for a second log to the same server `syslog udp://10.0.0.1:514 (2)`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -137,6 +156,7 @@ impl DestinationFigures {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use titan_config::{Facility, SyslogAddress};
 
     #[test]
     fn what_is_wrong_is_told_once_until_it_changes() {
@@ -157,6 +177,20 @@ mod tests {
         assert!(!figures.is_in_trouble());
         figures.fail("b".to_owned());
         assert_eq!(figures.take_trouble().as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn no_two_have_the_same_name() {
+        let unix = |path: &str| LogTarget::Syslog {
+            address: SyslogAddress::Unix(path.into()),
+            facility: Facility::USER,
+            tag: "titan".to_owned(),
+        };
+        let targets = [unix("/a"), unix("/b"), unix("/a"), unix("/a (2)"), unix("/a")];
+        let figures = DestinationFigures::of_all(targets.iter());
+        let names: Vec<_> = figures.map(|figures| figures.name().to_owned()).collect();
+        let wanted = ["/a", "/b", "/a (2)", "/a (2) (2)", "/a (3)"];
+        assert_eq!(names, wanted.map(|path| format!("syslog unix://{path}")));
     }
 
     #[test]
