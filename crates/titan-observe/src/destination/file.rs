@@ -17,6 +17,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, SystemTime};
 use titan_config::Rotation;
 
@@ -51,6 +52,9 @@ struct Current {
     begun: SystemTime,
     rest: Rest,
 }
+
+/// How long another process may take to write what it has begun to.
+const WRITE: Duration = Duration::from_millis(5);
 
 /// What tells a file from all others: its device and inode.
 type Identity = (u64, u64);
@@ -274,7 +278,7 @@ impl Current {
         let metadata = file.metadata()?;
         let begun = metadata.created().or_else(|_| metadata.modified())?;
         let size = metadata.len();
-        let is_torn = size > 0 && disk::last_byte(path, size).is_some_and(|byte| byte != b'\n');
+        let is_torn = size > 0 && disk::ends_within_line(path, || thread::park_timeout(WRITE));
         let rest = if is_torn { Rest::line_feed() } else { Rest::default() };
         Ok(Current { file, identity: identity(&metadata), size, begun, rest })
     }

@@ -32,6 +32,9 @@ pub(in crate::destination) enum Opened {
 /// What files get that are made here; the mask of the process is taken off.
 const MODE: Mode = Mode::from_raw_mode(0o640);
 
+/// How often there is a look at the end of a file.
+const LOOKS: usize = 4;
+
 /// Opens a path to append to it; makes a file if there is nothing. Waits for nobody: a FIFO that no process reads is an error.
 pub(in crate::destination) fn open(path: &Path) -> io::Result<Opened> {
     let flags = OFlags::WRONLY
@@ -63,13 +66,29 @@ fn explain(path: &Path, error: io::Error) -> io::Error {
     }
 }
 
-/// The last byte of a file of that size, if it can be read.
-pub(super) fn last_byte(path: &Path, size: u64) -> Option<u8> {
+/// Whether a file ends within a line, as far as can be seen. Another process may be writing to it, and see to the end of its line
+/// itself: only a file that stays as it is for a `pause` ends there, or one that never does in a few of them.
+pub(super) fn ends_within_line(path: &Path, mut pause: impl FnMut()) -> bool {
+    let mut last = None;
+    for _ in 0..LOOKS {
+        match end_of(path) {
+            None | Some((_, b'\n')) => return false,
+            end if end == last => return true,
+            end => last = end,
+        }
+        pause();
+    }
+    true
+}
+
+/// The size of a file and its last byte, if it has one that can be read.
+fn end_of(path: &Path) -> Option<(u64, u8)> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(open_at(path, flags, Mode::empty()).ok()?);
+    let size = file.metadata().ok()?.len();
     let mut byte = [0];
     file.read_exact_at(&mut byte, size.checked_sub(1)?).ok()?;
-    Some(byte[0])
+    Some((size, byte[0]))
 }
 
 impl Disk for RealDisk {

@@ -4,7 +4,7 @@ use super::super::trial::{Folder, figures, numbered, numbers};
 use super::*;
 use proptest::prelude::*;
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::Mutex;
 use std::sync::mpsc;
@@ -340,6 +340,28 @@ fn lines_for_no_file_are_dropped() {
     trial.writes(1);
     assert_eq!(trial.numbers("a.log"), [4]);
     assert!(!trial.figures.is_in_trouble());
+}
+
+#[test]
+fn a_line_that_another_process_is_writing_is_left_to_it() {
+    let folder = Folder::new();
+    let path = folder.join("a.log");
+    let mut other = File::create(&path).unwrap();
+    let mut ends_within_line = |parts: &[&str]| {
+        let mut parts = parts.iter();
+        other.write_all(parts.next().unwrap().as_bytes()).unwrap();
+        disk::ends_within_line(&path, || {
+            let part = parts.next().copied().unwrap_or_default();
+            other.write_all(part.as_bytes()).unwrap();
+        })
+    };
+    assert!(!ends_within_line(&[""]));
+    assert!(!ends_within_line(&["a", "b\n"]));
+    assert!(!ends_within_line(&["a", "b", "c\n"]));
+    assert!(ends_within_line(&["a"]));
+    assert!(ends_within_line(&["b", "c"]));
+    assert!(ends_within_line(&["d", "e", "f", "g", "h", "i"]));
+    assert!(!ends_within_line(&["\n"]));
 }
 
 #[test]
