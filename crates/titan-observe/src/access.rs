@@ -5,6 +5,7 @@ use crate::format::Formatter;
 use crate::observer::Subscriber;
 use crate::record::{Recorded, Text};
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 use titan_config::{AccessLog, LogAlways, LogOnly, Percent};
 
@@ -15,14 +16,15 @@ pub struct AccessLogWriter {
     always: LogAlways,
     formatter: Formatter,
     lines: Lines,
-    destination: Destination,
+    destination: Arc<Mutex<Destination>>,
     /// What the next number of chance follows from.
     chance: u64,
 }
 
 impl AccessLogWriter {
-    /// What a configuration says, to that destination.
-    pub fn new(log: &AccessLog, destination: Destination) -> AccessLogWriter {
+    /// What a configuration says, to that destination. The next configuration may go on with the same one; only the thread of the
+    /// observer, which tells one configuration after the other, locks it.
+    pub fn new(log: &AccessLog, destination: Arc<Mutex<Destination>>) -> AccessLogWriter {
         let AccessLog { to: _, format, captures, only, share, always, location: _ } = log;
         AccessLogWriter {
             only: only.clone(),
@@ -34,6 +36,10 @@ impl AccessLogWriter {
             // Never 0, which would stay.
             chance: RandomState::new().build_hasher().finish() | 1,
         }
+    }
+
+    fn destination(&self) -> MutexGuard<'_, Destination> {
+        self.destination.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a record is written.
@@ -83,19 +89,19 @@ impl Subscriber for AccessLogWriter {
             records = rest;
         }
         if !self.lines.is_empty() {
-            self.destination.write(&self.lines, SystemTime::now());
+            self.destination().write(&self.lines, SystemTime::now());
         }
     }
 
     fn reopen(&mut self) {
-        self.destination.reopen();
+        self.destination().reopen();
     }
 
     fn finish(&mut self) {
-        self.destination.finish();
+        self.destination().finish();
     }
 
     fn wait(self: Box<Self>) {
-        self.destination.wait();
+        self.destination().wait();
     }
 }

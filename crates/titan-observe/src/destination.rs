@@ -103,9 +103,9 @@ impl Destination {
     }
 
     /// [`Destination::finish`], and waits until everything is written, or dropped and counted.
-    pub fn wait(self) {
-        match self.0 {
-            Kind::File(file) => drop(file),
+    pub fn wait(&mut self) {
+        match &mut self.0 {
+            Kind::File(_) => {}
             Kind::Queue(queue) => queue.wait(),
         }
     }

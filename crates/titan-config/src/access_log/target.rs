@@ -14,13 +14,14 @@ use crate::shape::TextShape;
 use crate::tls::file;
 use crate::token::unexpected;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Where the lines of an access log go.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LogTarget {
     /// The standard output of the process.
     Stdout,
@@ -75,6 +76,13 @@ impl Facility {
     /// Its number, from 0 to 23.
     pub const fn code(self) -> u8 {
         self.0
+    }
+}
+
+impl Hash for Rotation {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Rotation { size, age, keep } = self;
+        (size, age, keep).hash(state);
     }
 }
 

@@ -117,7 +117,7 @@ impl Queue {
     }
 
     /// The same, and waits until all is written or dropped, unless the system keeps the thread from ending.
-    pub(super) fn wait(mut self) {
+    pub(super) fn wait(&mut self) {
         self.finish();
         let slack = 2 * LOOK;
         let _ = self.ended.recv_timeout(self.shared.end.left().unwrap_or_default() + slack);
@@ -223,7 +223,7 @@ mod tests {
     fn what_does_not_fit_into_the_queue_is_dropped_and_counted() {
         let (barrier, figures) = (Arc::new(Barrier::new(2)), figures());
         let sink = Slow(Arc::clone(&barrier), Arc::clone(&figures));
-        let queue = Queue::start("slow", sink, Arc::clone(&figures)).unwrap();
+        let mut queue = Queue::start("slow", sink, Arc::clone(&figures)).unwrap();
         let lines = numbered(0, 3);
         for _ in 0..2 * MOST_BATCHES {
             queue.write(&lines);
@@ -250,7 +250,7 @@ mod tests {
     fn the_bytes_in_the_queue_have_a_bound() {
         let (barrier, figures) = (Arc::new(Barrier::new(2)), figures());
         let sink = Slow(Arc::clone(&barrier), Arc::clone(&figures));
-        let queue = Queue::start("slow", sink, Arc::clone(&figures)).unwrap();
+        let mut queue = Queue::start("slow", sink, Arc::clone(&figures)).unwrap();
         let half = Lines::of(&[vec![b'x'; MOST_BYTES / 2 - 1]]);
         for _ in 0..3 {
             queue.write(&half);

@@ -7,10 +7,11 @@ use super::names::resolve_names;
 use crate::fallback;
 use crate::listener::{ListenerId, ListenerState, PreparedListener};
 use crate::snapshot::Snapshot;
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use titan_config::{AccessLog, Config};
+use titan_config::{AccessLog, Config, LogTarget};
 use titan_io::io::Phase;
 use titan_io::registry::Registry;
 use titan_io::tls::{ClientSettings, ClientTls, Files};
@@ -68,7 +69,7 @@ impl Prepared {
         let settings = tls.iter().map(|tls| tls.as_ref().map(ClientTls::settings)).collect();
         let snapshot = Snapshot::build(config, around, tls, &credentials, files, revoked);
         let snapshot = Arc::new(snapshot);
-        let logs = open_logs(config, files, &snapshot)?;
+        let logs = open_logs(config, files, (&snapshot, around.0))?;
         Ok(Prepared { snapshot, credentials, listeners, tls: settings, logs })
     }
 
@@ -117,14 +118,32 @@ impl Prepared {
     }
 }
 
-/// Opens what the access logs are written to.
+/// What makes a destination the one that another configuration writes to: what that waits for is not to be thrown away, and a FIFO
+/// is not to lose its writer, because something else has changed.
+#[derive(PartialEq, Eq, Hash)]
+struct DestinationKey {
+    target: LogTarget,
+    folder: PathBuf,
+    /// Tells apart those that one configuration has to the same target.
+    name: String,
+}
+
+/// Finds what the access logs are written to, or opens it.
 fn open_logs(
     config: &Config,
     files: &Files,
-    snapshot: &Snapshot,
+    (snapshot, registry): (&Snapshot, &Registry),
 ) -> Result<Vec<Box<dyn Subscriber>>, LoadError> {
     let open = |(log, figures): (&AccessLog, &Arc<DestinationFigures>)| {
-        let opened = Destination::open(&log.to, files.folder(), Arc::clone(figures));
+        let (target, folder) = (&log.to, files.folder());
+        let key = DestinationKey {
+            target: target.clone(),
+            folder: folder.to_owned(),
+            name: figures.name().to_owned(),
+        };
+        let opened = registry.try_shared(key, || {
+            Destination::open(target, folder, Arc::clone(figures)).map(Mutex::new)
+        });
         let destination = opened.map_err(|error| LoadError::AccessLog(error.to_string()))?;
         Ok(Box::new(AccessLogWriter::new(log, destination)) as Box<dyn Subscriber>)
     };

@@ -5,6 +5,8 @@ use crate::tunnels::{CONSENT, WISH};
 use serde_json::Value;
 use std::fmt::Display;
 use std::fs;
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -421,6 +423,48 @@ fn a_reload_changes_what_is_written_and_loses_nothing() {
         (first.lines(2), second.lines(1)),
         (vec!["/a".into(), "/d".into()], vec!["/b".into()])
     );
+}
+
+/// The next line that comes over a connection of syslog; nothing at its end.
+fn next_message(connection: &mut TcpStream, end: &str) -> String {
+    let (mut text, mut byte) = (Vec::new(), [0]);
+    while !text.ends_with(end.as_bytes()) && connection.read(&mut byte).expect("it is in time") > 0
+    {
+        text.extend(byte);
+    }
+    String::from_utf8(text).expect("it is text")
+}
+
+#[test]
+fn a_reload_that_does_not_change_a_destination_goes_on_with_it() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let log = |format: &str| format!("{{ syslog: 'tcp://{address}', format: '{format}' }}");
+    let text = |logs: &str, status: u16| {
+        format!("access_log: [{logs}]\nroutes: [{{ respond: {status} }}]")
+    };
+    let gateway = gateway(&text(&log("{path} 1"), 204), &[]);
+    gateway.get("/a").has_status(204);
+    let (mut first, _) = server.accept().unwrap();
+    first.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    assert!(next_message(&mut first, "/a 1").ends_with(" - /a 1"));
+    gateway.reloads(&text(&log("{path} 2"), 205), &[]).unwrap();
+    gateway.get("/b").has_status(205);
+    assert!(next_message(&mut first, "/b 2").ends_with(" - /b 2"), "the connection was given up");
+    // Two to the same server are two.
+    let both = format!("{}, {}", log("{path} 3"), log("{path} 4"));
+    gateway.reloads(&text(&both, 204), &[]).unwrap();
+    gateway.get("/c").has_status(204);
+    let (mut second, _) = server.accept().unwrap();
+    second.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    assert!(next_message(&mut first, "/c 3").ends_with(" - /c 3"));
+    assert!(next_message(&mut second, "/c 4").ends_with(" - /c 4"));
+    let logs = gateway.status().access_logs();
+    let written: Vec<_> = logs.iter().map(|log| (log.name(), log.written())).collect();
+    let (one, other) = (format!("syslog tcp://{address}"), format!("syslog tcp://{address} (2)"));
+    assert_eq!(written, [(one.as_str(), 3), (other.as_str(), 1)]);
+    gateway.reloads("routes: [{ respond: 204 }]", &[]).unwrap();
+    assert_eq!(next_message(&mut first, "never"), "", "nobody writes to it any more");
 }
 
 #[test]

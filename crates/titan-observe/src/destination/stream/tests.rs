@@ -46,7 +46,7 @@ fn a_reader_gets_every_line_before_the_end() {
 fn a_reader_that_takes_nothing_holds_nothing_up() {
     let (reader, stream, figures) = stdout();
     let grace = Duration::from_millis(100);
-    let queue = Queue::with_grace(grace, "stream", stream, Arc::clone(&figures)).unwrap();
+    let mut queue = Queue::with_grace(grace, "stream", stream, Arc::clone(&figures)).unwrap();
     for batch in 0..200 {
         queue.write(&numbered(batch * 100, 100));
     }
@@ -61,7 +61,7 @@ fn a_reader_that_takes_nothing_holds_nothing_up() {
 #[test]
 fn a_line_longer_than_a_pipe_holds_arrives() {
     let (reader, stream, figures) = stdout();
-    let queue = Queue::start("stream", stream, Arc::clone(&figures)).unwrap();
+    let mut queue = Queue::start("stream", stream, Arc::clone(&figures)).unwrap();
     let lines = Lines::of(&["x".repeat(300_000), "y".to_owned()]);
     queue.write(&lines);
     let content = reads_all(reader);

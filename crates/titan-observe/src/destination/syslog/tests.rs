@@ -220,7 +220,7 @@ fn a_server_that_takes_nothing_holds_nothing_up() {
         trial.queue.write(&large);
     }
     trial.next = 20;
-    let Trial { queue, figures, next } = trial;
+    let Trial { mut queue, figures, next } = trial;
     queue.wait();
     until("all is counted", || figures.written() + figures.dropped() == next as u64);
     assert!(figures.dropped() > 0);
