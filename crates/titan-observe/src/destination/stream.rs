@@ -37,7 +37,10 @@ impl Stream {
         file: File,
         figures: Arc<DestinationFigures>,
     ) -> Stream {
-        let (rest, failed) = (Rest::default(), Pace::default());
+        // Another one may have had to leave a line in the middle of it, and had no room to end it.
+        let is_full = !End::default().is_writable(&file, Duration::ZERO).unwrap_or(true);
+        let rest = if is_full { Rest::line_feed() } else { Rest::default() };
+        let failed = Pace::default();
         Stream { path, file: Some(file), rest, failed, figures }
     }
 
@@ -75,6 +78,17 @@ impl Stream {
         Ok(())
     }
 
+    /// Nothing follows: ends the line that was begun, if there is room, so that whoever writes there next is not glued to it.
+    fn give_up(&mut self) {
+        if let Some(mut file) = self.file.as_ref().filter(|_| self.rest.is_within_line())
+            && End::default().is_writable(file, Duration::ZERO).unwrap_or(false)
+        {
+            // If that fails, there is no reader.
+            let _ = file.write(b"\n");
+        }
+        self.rest.abandon(&self.figures);
+    }
+
     fn fail(&mut self, now: SystemTime, error: &io::Error) {
         self.failed.note(now);
         let (verb, name) = match (&self.path, &self.file) {
@@ -107,14 +121,14 @@ impl Sink for Stream {
 
     fn reopen(&mut self) {
         // Another reader must not begin with half a line.
-        self.rest.abandon(&self.figures);
+        self.give_up();
         if self.path.is_some() {
             self.file = None;
         }
     }
 
     fn close(&mut self) {
-        self.rest.abandon(&self.figures);
+        self.give_up();
     }
 }
 

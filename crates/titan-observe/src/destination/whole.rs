@@ -19,6 +19,11 @@ impl Rest {
         Rest { bytes: vec![b'\n'], lines: 0 }
     }
 
+    /// Whether a line was begun and has not ended.
+    pub(super) fn is_within_line(&self) -> bool {
+        !self.bytes.is_empty()
+    }
+
     /// Writes it, if there is any.
     pub(super) fn write(
         &mut self,

@@ -70,6 +70,44 @@ fn a_line_longer_than_a_pipe_holds_arrives() {
 }
 
 #[test]
+fn a_line_that_is_given_up_is_ended_where_there_is_room() {
+    let (mut reader, mut stream, figures) = stdout();
+    let (now, end) = (SystemTime::now(), End::default());
+    end.finish_within(Duration::ZERO);
+    // As much as a pipe holds, and no time for the rest.
+    stream.write_at(&Lines::of(&["x".repeat(300_000)]), now, &end);
+    let held = rustix::io::ioctl_fionread(&reader).unwrap();
+    let mut content = vec![0; usize::try_from(held).unwrap()];
+    reader.read_exact(&mut content).unwrap();
+    stream.close();
+    stream.write_at(&numbered(1, 1), now, &End::default());
+    drop(stream);
+    content.extend(reads_all(reader).join().unwrap());
+    let line = content.iter().position(|byte| *byte == b'\n').unwrap();
+    assert_eq!(numbers(&content[line + 1..]), [1]);
+    assert_eq!((figures.written(), figures.dropped()), (1, 1));
+}
+
+#[test]
+fn a_stream_that_finds_a_full_pipe_begins_a_line() {
+    let (reader, mut first, figures) = stdout();
+    let Some(writer) = first.file.as_ref().map(|file| file.try_clone().unwrap()) else { panic!() };
+    let (now, end) = (SystemTime::now(), End::default());
+    end.finish_within(Duration::ZERO);
+    first.write_at(&Lines::of(&["x".repeat(300_000)]), now, &end);
+    first.close();
+    let mut second = Stream::new(None, writer, Arc::clone(&figures));
+    drop(first);
+    let content = reads_all(reader);
+    second.write_at(&numbered(1, 1), now, &End::default());
+    drop(second);
+    let content = content.join().unwrap();
+    let line = content.iter().position(|byte| *byte == b'\n').unwrap();
+    assert!(line > 4096);
+    assert_eq!(numbers(&content[line + 1..]), [1]);
+}
+
+#[test]
 fn the_description_that_others_share_may_go_on_blocking() {
     let (reader, writer) = pipe().unwrap();
     let other = writer.try_clone().unwrap();
