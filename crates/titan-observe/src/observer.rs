@@ -91,10 +91,15 @@ impl Observer {
 
     /// Waits until everything that was sent is written, but not for longer than five seconds. Only when the workers have ended.
     pub fn end(self) {
-        let Observer { way, ended, workers: _ } = self;
-        let _ = way.messages.try_send(Message::End);
-        let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let _ = ended.recv_timeout(LAST);
+        self.end_after(Duration::ZERO, LAST);
+    }
+
+    /// The same with another bound, while workers may run: takes what they send within `collecting`. What they send later is lost.
+    pub fn end_after(&self, collecting: Duration, most: Duration) {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = ended.recv_timeout(collecting);
+        let _ = self.way.messages.try_send(Message::End);
+        let _ = ended.recv_timeout(most);
     }
 }
 

@@ -31,9 +31,10 @@ use retired::Retired;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc as std_mpsc};
 use std::thread::JoinHandle;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use threads::{End, Plan, allowed_cores, start_thread, worker_count};
 use titan_config::{Config, Workers};
+use titan_io::clock::TICK;
 use titan_io::counter::Durations;
 use titan_io::exemplar::Exemplars;
 use titan_io::io::Phase;
@@ -247,6 +248,13 @@ impl Gateway {
         let _ = self.ended.recv().await;
         self.drain();
         while self.ended.recv().await.is_some() {}
+    }
+
+    /// Waits until what has been told of exchanges is written to the access logs, but not for longer than `most`, and nothing is
+    /// written to them afterwards. For a process that is about to end although workers may run.
+    pub fn end_logs(&self, most: Duration) {
+        // Longer than a worker keeps what it has collected.
+        self.observer.end_after(2 * TICK, most);
     }
 
     /// Joins the threads; tells whether all ended as they should. Only after [`Gateway::ended`].

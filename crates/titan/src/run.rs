@@ -35,6 +35,9 @@ use tokio::time::MissedTickBehavior;
 /// How often there is a look at what changes without telling: files, counters, failures.
 const LOOK: Duration = Duration::from_secs(2);
 
+/// How long access logs may take for what they have when the process cannot wait for the workers.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
 /// What events about the file of revoked tokens are called.
 const REVOKED_TOKENS: (LogArea, &str) = (LogArea::Admin, "revoked_tokens");
 
@@ -229,7 +232,7 @@ async fn serve(
         supervisor.follow(reloading.as_ref());
         tokio::select! {
             () = supervisor.beat(&metrics) => continue,
-            () = gateway.ended() => return Ok(worker_ended(&log)),
+            () = gateway.ended() => return Ok(worker_ended(&gateway)),
             signal = signals.next() => match signal {
                 Told::Stop(_) => break upgrading.cancel().await,
                 Told::Upgrade => {
@@ -304,14 +307,14 @@ async fn serve(
         tokio::select! {
             never = supervisor.beat_on(&metrics) => match never {},
             () = gateway.ended() => break,
-            signal = signals.next_stop() => return Ok(cut_off_by(signal, &log)),
+            signal = signals.next_stop() => return Ok(cut_off_by(signal, &gateway)),
             () = tokio::time::sleep(LOOK) => failures::look(&gateway),
         }
     }
     failures::look(&gateway);
     tokio::select! {
         () = servers.admin.finished() => {}
-        signal = signals.next_stop() => return Ok(cut_off_by(signal, &log)),
+        signal = signals.next_stop() => return Ok(cut_off_by(signal, &gateway)),
     }
     match gateway.join() {
         true => {
@@ -339,29 +342,30 @@ async fn leave(
     let what = format!(
         "not ready any more; draining in {delay:?}; a second signal stops the gateway at once"
     );
-    let log = gateway.log().clone();
-    log.tell(event(LogLevel::Info, "leaving", what));
+    gateway.log().tell(event(LogLevel::Info, "leaving", what));
     let metrics = gateway.metrics();
     tokio::select! {
         never = supervisor.beat_on(&metrics) => match never {},
-        () = gateway.ended() => Ok(Some(worker_ended(&log))),
-        signal = signals.next_stop() => Ok(Some(cut_off_by(signal, &log))),
+        () = gateway.ended() => Ok(Some(worker_ended(gateway))),
+        signal = signals.next_stop() => Ok(Some(cut_off_by(signal, gateway))),
         () = tokio::time::sleep(delay) => Ok(None),
     }
 }
 
 /// The exit code of a process that a second signal ends.
-fn cut_off_by(signal: SignalKind, log: &Log) -> ExitCode {
+fn cut_off_by(signal: SignalKind, gateway: &Gateway) -> ExitCode {
     let what = "a second signal has stopped the gateway before all requests were done";
-    log.tell(event(LogLevel::Warn, "cut_off", what));
+    gateway.log().tell(event(LogLevel::Warn, "cut_off", what));
+    gateway.end_logs(LAST_LINES);
     let number = u8::try_from(signal.as_raw_value()).unwrap_or(0);
     ExitCode::from(128 + number)
 }
 
 /// The exit code of a process that cannot serve any more.
-fn worker_ended(log: &Log) -> ExitCode {
+fn worker_ended(gateway: &Gateway) -> ExitCode {
     let what = "a thread that the gateway needs ended unexpectedly; all workers have stopped";
-    log.tell(event(LogLevel::Error, "worker_ended", what));
+    gateway.log().tell(event(LogLevel::Error, "worker_ended", what));
+    gateway.end_logs(LAST_LINES);
     Failure::Runtime(what.to_owned()).exit_code()
 }
 

@@ -11,8 +11,8 @@ mod titan;
 
 use rustix::process::Signal;
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
 use titan::Titan;
@@ -95,6 +95,41 @@ fn everything_is_written_before_the_process_ends() {
     assert_eq!(titan.exit_code(), Some(0));
     let wanted: String = (0..50).map(|number| format!("/{number}\n")).collect();
     assert_eq!(folder.read("log"), wanted);
+}
+
+/// A request that is under way, and stays so.
+fn in_flight(titan: &Titan, upstream: &TcpListener) -> (TcpStream, TcpStream) {
+    let mut client = TcpStream::connect(&titan.address).unwrap();
+    client.write_all(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let (served, _) = upstream.accept().unwrap();
+    let mut head = BufReader::new(&served).lines();
+    while !head.next().unwrap().unwrap().is_empty() {}
+    (client, served)
+}
+
+/// The same log for a gateway that has an upstream as well.
+fn with_upstream(upstream: &TcpListener, destination: &str) -> String {
+    let address = upstream.local_addr().unwrap();
+    let routes = "routes: [{ path: /slow, upstream: it }, { respond: 200 }]";
+    let text = logging_to(destination).replace("routes: [{ respond: 200 }]", routes);
+    format!("{text}upstreams: {{ it: '{address}' }}\n")
+}
+
+#[test]
+fn what_was_collected_is_written_although_a_second_signal_ends_the_process() {
+    let (folder, upstream) = (Folder::new("second"), TcpListener::bind("127.0.0.1:0").unwrap());
+    let file = format!("file: {}", folder.path("log"));
+    let mut titan = Titan::start("log-second", &with_upstream(&upstream, &file));
+    let _stays = in_flight(&titan, &upstream);
+    let (mut client, mut served) = in_flight(&titan, &upstream);
+    titan.signal(Signal::TERM);
+    titan.waits_for("draining");
+    // The exchange ends, and a moment later the process.
+    served.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
+    client.read_exact(&mut [0]).unwrap();
+    titan.signal(Signal::TERM);
+    assert_eq!(titan.exit_code(), Some(143));
+    assert_eq!(folder.read("log"), "/slow\n");
 }
 
 // field: access_log.stdout
