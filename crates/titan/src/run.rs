@@ -26,7 +26,7 @@ use titan_admin::orders::{self, Order};
 use titan_admin::{Access, Identity, Interface, Reloads, RevocationStore};
 use titan_config::{Config, EventFormat, LogArea, LogLevel};
 use titan_observe::events::{Event, Log, Writer};
-use titan_proxy::{Files, Gateway, InheritedListener, PreparedGateway};
+use titan_proxy::{Files, Gateway, InheritedListener, Loader, PreparedGateway};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
@@ -131,7 +131,7 @@ fn run_after(
         let prepared = tokio::select! {
             prepared = prepare(&config, files, store.as_deref(), (listeners, log.clone())) => prepared?,
             // No request is served yet: there is nothing to drain.
-            _ = signals.next_stop() => return Ok(ExitCode::SUCCESS),
+            _ = signals.next_stop(None) => return Ok(ExitCode::SUCCESS),
         };
         if let Some(predecessor) = predecessor {
             predecessor.release()?;
@@ -223,7 +223,7 @@ async fn serve(
     mut servers: Servers,
 ) -> Result<ExitCode, Failure> {
     let (mut events, mut key_sets) = (Events::default(), KeySets::default());
-    let log = gateway.log().clone();
+    let (log, loader) = (gateway.log().clone(), gateway.loader().clone());
     let metrics = gateway.metrics();
     // At its time however much else there is to do in between.
     let mut look = tokio::time::interval(LOOK);
@@ -240,7 +240,7 @@ async fn serve(
                     continue;
                 }
                 Told::Reopen => {
-                    gateway.loader().reopen_logs();
+                    loader.reopen_logs();
                     continue;
                 }
                 Told::Reload => {
@@ -307,14 +307,14 @@ async fn serve(
         tokio::select! {
             never = supervisor.beat_on(&metrics) => match never {},
             () = gateway.ended() => break,
-            signal = signals.next_stop() => return Ok(cut_off_by(signal, &gateway)),
+            signal = signals.next_stop(Some(&loader)) => return Ok(cut_off_by(signal, &gateway)),
             () = tokio::time::sleep(LOOK) => failures::look(&gateway),
         }
     }
     failures::look(&gateway);
     tokio::select! {
         () = servers.admin.finished() => {}
-        signal = signals.next_stop() => return Ok(cut_off_by(signal, &gateway)),
+        signal = signals.next_stop(Some(&loader)) => return Ok(cut_off_by(signal, &gateway)),
     }
     match gateway.join() {
         true => {
@@ -342,12 +342,13 @@ async fn leave(
     let what = format!(
         "not ready any more; draining in {delay:?}; a second signal stops the gateway at once"
     );
-    gateway.log().tell(event(LogLevel::Info, "leaving", what));
+    let loader = gateway.loader().clone();
+    loader.log().tell(event(LogLevel::Info, "leaving", what));
     let metrics = gateway.metrics();
     tokio::select! {
         never = supervisor.beat_on(&metrics) => match never {},
         () = gateway.ended() => Ok(Some(worker_ended(gateway))),
-        signal = signals.next_stop() => Ok(Some(cut_off_by(signal, gateway))),
+        signal = signals.next_stop(Some(&loader)) => Ok(Some(cut_off_by(signal, gateway))),
         () = tokio::time::sleep(delay) => Ok(None),
     }
 }
@@ -395,11 +396,13 @@ impl Signals {
         }
     }
 
-    /// The next signal to stop.
-    async fn next_stop(&mut self) -> SignalKind {
+    /// The next signal to stop. Until then only the files of access logs are opened anew, if there are some yet.
+    async fn next_stop(&mut self, loader: Option<&Loader>) -> SignalKind {
         loop {
-            if let Told::Stop(signal) = self.next().await {
-                return signal;
+            match self.next().await {
+                Told::Stop(signal) => return signal,
+                Told::Reopen => loader.into_iter().for_each(Loader::reopen_logs),
+                Told::Reload | Told::Upgrade => {}
             }
         }
     }

@@ -132,6 +132,21 @@ fn what_was_collected_is_written_although_a_second_signal_ends_the_process() {
     assert_eq!(folder.read("log"), "/slow\n");
 }
 
+#[test]
+fn the_files_are_opened_anew_in_a_drain() {
+    let (folder, upstream) = (Folder::new("drain"), TcpListener::bind("127.0.0.1:0").unwrap());
+    let file = format!("file: {}", folder.path("log"));
+    let mut titan = Titan::start("log-drain", &with_upstream(&upstream, &file));
+    let in_flight = in_flight(&titan, &upstream);
+    titan.signal(Signal::TERM);
+    titan.waits_for("draining");
+    fs::rename(folder.path("log"), folder.path("log.1")).unwrap();
+    titan.signal(Signal::USR1);
+    waits_until("a new file", || fs::exists(folder.path("log")).unwrap());
+    drop(in_flight);
+    assert_eq!(titan.exit_code(), Some(0));
+}
+
 // field: access_log.stdout
 #[test]
 fn the_standard_output_has_lines_between_what_the_gateway_says() {
