@@ -27,7 +27,7 @@ use titan_admin::{Access, Identity, Interface, Reloads, RevocationStore};
 use titan_config::{Config, EventFormat, LogArea, LogLevel};
 use titan_observe::events::{Event, Log, Writer};
 use titan_proxy::{Files, Gateway, InheritedListener, Loader, PreparedGateway};
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
@@ -71,10 +71,14 @@ enum Told {
 
 /// Runs the gateway; without a file, the demo.
 pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    // Before anything is read, which may take its time: it would end the process, and who rotates files asks nobody whether it can
+    // take the signal yet.
+    let reopen = runtime.block_on(async { signal(SignalKind::user_defined1()) })?;
     let activated = Activated::take()?;
     let (mut predecessor, inherited) = Predecessor::find()?.unzip();
     let given = (inherited.unwrap_or_default(), activated);
-    let ended = run_after(&mut predecessor, given, options);
+    let ended = run_after(&mut predecessor, given, options, (runtime, reopen));
     match (ended, predecessor) {
         // The process that goes on says it.
         (Err(failure), Some(predecessor)) if predecessor.tell_failure(&failure) => {
@@ -89,6 +93,7 @@ fn run_after(
     predecessor: &mut Option<Predecessor>,
     (mut inherited, activated): (Inherited, Activated),
     options: &RunOptions,
+    waiting: (Runtime, Signal),
 ) -> Result<ExitCode, Failure> {
     let file = options.file();
     if options.watch && file.is_none_or(config_file::is_standard_input) {
@@ -122,9 +127,10 @@ fn run_after(
     activated.hand_to(&config, &admin::addresses_of(&config), &mut inherited)?;
     let access = Access::new(&config, &files).map_err(|bad| Failure::from(bad).masked(&config))?;
     let config = Arc::new(config);
-    let runtime = Builder::new_current_thread().enable_all().build()?;
+    // Dropped before the writer.
+    let (runtime, reopen) = waiting;
     runtime.block_on(async {
-        let mut signals = Signals::new()?;
+        let mut signals = Signals::new(reopen)?;
         let admin = AdminSockets::bind(&config, &mut inherited, &log)?;
         let addresses = admin.addresses();
         let listeners = inherited.take_listeners();
@@ -375,12 +381,13 @@ fn event(level: LogLevel, kind: &'static str, what: impl std::fmt::Display) -> E
 }
 
 impl Signals {
-    fn new() -> io::Result<Signals> {
+    /// With the one that has been waited for from the start.
+    fn new(reopen: Signal) -> io::Result<Signals> {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
-            reopen: signal(SignalKind::user_defined1())?,
+            reopen,
             upgrade: signal(SignalKind::user_defined2())?,
         })
     }

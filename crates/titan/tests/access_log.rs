@@ -9,11 +9,12 @@
 
 mod titan;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use titan::Titan;
 use titan_testkit::waits_until;
@@ -145,6 +146,40 @@ fn the_files_are_opened_anew_in_a_drain() {
     waits_until("a new file", || fs::exists(folder.path("log")).unwrap());
     drop(in_flight);
     assert_eq!(titan.exit_code(), Some(0));
+}
+
+#[test]
+fn a_fifo_whose_reader_is_away_refuses_no_reload_that_does_not_change_it() {
+    let folder = Folder::new("fifo");
+    let fifo = folder.path("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    // Opened for both, it waits for nobody.
+    let reader = fs::File::options().read(true).write(true).open(&fifo).unwrap();
+    let text = logging_to(&format!("file: {fifo}"));
+    let titan = Titan::start("log-fifo", &text);
+    drop(reader);
+    fs::write(&titan.file, text.replace("200", "204")).unwrap();
+    titan.signal(Signal::HUP);
+    waits_until("the other response", || ask(&titan.address, "/").starts_with("HTTP/1.1 204"));
+}
+
+/// Whether a process has said what it does on a signal.
+fn handles(process: u32, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    u64::from_str_radix(mask.trim(), 16).unwrap() >> (signal.as_raw() - 1) & 1 == 1
+}
+
+#[test]
+fn the_signal_to_open_files_anew_does_not_end_a_process_that_starts() {
+    let mut command = Command::new(titan::program());
+    command.args(["--config", "-"]).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    // It has no configuration yet.
+    waits_until("a handler", || handles(child.id(), Signal::USR1));
+    kill_process(Pid::from_child(&child), Signal::USR1).unwrap();
+    child.stdin.take().unwrap().write_all(b"this is none").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(2), "it has read that");
 }
 
 // field: access_log.stdout
