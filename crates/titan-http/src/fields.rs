@@ -95,6 +95,11 @@ impl Fields {
         })
     }
 
+    /// Where in the text the name and the value of each line are, in order.
+    pub fn spans(&self) -> impl Iterator<Item = (Span, Span)> {
+        self.lines.iter().map(|line| (line.name, line.value))
+    }
+
     /// The first value of a known field.
     pub fn get(&self, id: FieldName) -> Option<&[u8]> {
         self.all(id).next()

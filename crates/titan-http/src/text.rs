@@ -23,6 +23,11 @@ impl Span {
         &text[self.start as usize..self.end as usize]
     }
 
+    /// Where it begins and ends.
+    pub fn range(self) -> std::ops::Range<usize> {
+        self.start as usize..self.end as usize
+    }
+
     /// Whether the span covers nothing.
     pub fn is_empty(self) -> bool {
         self.start == self.end

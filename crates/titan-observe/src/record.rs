@@ -3,10 +3,13 @@
 //! An exchange fills an [`ExchangeRecord`] on its way. At its end the record becomes bytes, which its worker hands on,
 //! and whose readers see them as a [`Recorded`].
 
+mod attempted;
 mod bytes;
+mod head;
 mod recorded;
 
-pub use recorded::{CapturedValue, Recorded};
+pub use attempted::{AttemptKind, Attempted};
+pub use recorded::{Masked, Recorded};
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -22,7 +25,16 @@ pub struct ExchangeRecord {
     arena: Vec<u8>,
     /// Where in `arena` each text is.
     texts: [Place; Text::COUNT],
-    captured: Vec<Captured>,
+    /// The fields of the request, then those of the response.
+    lines: Vec<Pair>,
+    /// How many of them the request has.
+    request_lines: u16,
+    /// Claims of the client's token.
+    claims: Vec<Pair>,
+    /// The policies that let the request pass, in their order.
+    passed: Vec<Place>,
+    /// In the order in which they began, but for the last one: what comes of the exchange is decided by that.
+    attempts: Vec<Attempted<Place>>,
 }
 
 /// What a record tells that is no text.
@@ -42,8 +54,6 @@ pub struct Facts {
     pub response_bytes: u64,
     /// The status that the client got.
     pub status: Option<Status>,
-    /// The status that the endpoint gave last.
-    pub upstream_status: Option<Status>,
     /// How often the request was sent to an endpoint, or was to be.
     pub attempts: u16,
     /// Which side caused the failure that the record names.
@@ -96,7 +106,7 @@ pub enum CacheUse {
     Miss,
 }
 
-/// How long each phase of an exchange took that there was.
+/// How long each phase of an exchange took that there was. Those of an attempt are in [`Attempted`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
     /// From the connection's acceptance, or on one that was used before from the first byte, to the complete head.
@@ -105,12 +115,6 @@ pub struct Phases {
     pub policies: Option<Duration>,
     /// Waiting for a place at the upstream, and for a connection that another request used.
     pub queue: Option<Duration>,
-    /// Opening the connection to the endpoint.
-    pub connect: Option<Duration>,
-    /// The TLS handshake with the endpoint.
-    pub tls: Option<Duration>,
-    /// From the beginning of the last attempt to the head of its response.
-    pub upstream_head: Option<Duration>,
 }
 
 /// A text of a record.
@@ -128,63 +132,50 @@ pub enum Text {
     Target,
     /// The name of the route.
     Route,
-    /// The name of the upstream.
-    Upstream,
-    /// The address of the endpoint that was tried last.
-    Endpoint,
     /// The code of the failure.
     Error,
-    /// The name of the policy that has answered.
+    /// The name of the policy that has refused the request.
     RefusedBy,
+    /// The name of the policy that has responded to it, otherwise than by refusing it.
+    RespondedBy,
     /// The id of the request.
     RequestId,
     /// The id of the trace that it belongs to.
     TraceId,
-    /// What the client says that it is.
-    UserAgent,
-    /// The page that it comes from, as its client says.
-    Referer,
 }
 
 impl Text {
     /// How many there are.
-    const COUNT: usize = 14;
+    const COUNT: usize = 11;
 
     /// Whether the gateway says it, of things in its configuration. Ids of requests are of 128 bytes at most.
     fn is_own(self) -> bool {
         match self {
             Text::Listener
             | Text::Route
-            | Text::Upstream
-            | Text::Endpoint
             | Text::Error
             | Text::RefusedBy
+            | Text::RespondedBy
             | Text::RequestId => true,
-            Text::Sni
-            | Text::Method
-            | Text::Host
-            | Text::Target
-            | Text::TraceId
-            | Text::UserAgent
-            | Text::Referer => false,
+            Text::Sni | Text::Method | Text::Host | Text::Target | Text::TraceId => false,
         }
     }
 }
 
-/// What else a configuration wants to know of an exchange.
+/// Where a value comes from that a record has under a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaptureKind {
     /// A header field of the request, as the client sent it.
     RequestHeader,
-    /// A header field of the response.
+    /// A header field of the response, as the client got it.
     ResponseHeader,
     /// A claim of the client's token.
     Claim,
 }
 
-/// A part of an arena.
+/// Where a text of a record is.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+pub struct Place {
     start: u16,
     length: u16,
 }
@@ -195,15 +186,15 @@ impl Place {
         let start = usize::from(self.start);
         arena.get(start..start + usize::from(self.length)).unwrap_or_default()
     }
+
+    fn bytes(self) -> [u8; 4] {
+        let ([a, b], [c, d]) = (self.start.to_le_bytes(), self.length.to_le_bytes());
+        [a, b, c, d]
+    }
 }
 
-/// A captured value, and what it is called.
-#[derive(Clone, Copy, Debug)]
-struct Captured {
-    kind: CaptureKind,
-    name: Place,
-    value: Place,
-}
+/// A value and what it is called, as readers get them: the places of both.
+type Pair = [u8; 8];
 
 /// The longest text that is kept; of longer ones the beginning is.
 pub const MAX_TEXT: usize = 8 << 10;
@@ -212,8 +203,12 @@ pub const MAX_TEXTS: usize = 48 << 10;
 /// The most that those take which come from the network. The rest is for what the gateway says itself: no client may hide the
 /// route that it took.
 const MAX_FOREIGN: usize = 40 << 10;
-/// The most values that are captured of an exchange.
-pub const MAX_CAPTURED: usize = 128;
+/// The most claims that are kept.
+const MAX_CLAIMS: usize = 128;
+/// The most policies that are told to have let the request pass.
+const MAX_PASSED: usize = 64;
+/// The most attempts that are told one by one.
+const MAX_ATTEMPTS: usize = 16;
 
 impl ExchangeRecord {
     /// Forgets everything.
@@ -221,7 +216,11 @@ impl ExchangeRecord {
         self.facts = Facts::default();
         self.arena.clear();
         self.texts = Default::default();
-        self.captured.clear();
+        self.lines.clear();
+        self.request_lines = 0;
+        self.claims.clear();
+        self.passed.clear();
+        self.attempts.clear();
     }
 
     /// Notes a text, in place of the one before.
@@ -242,21 +241,20 @@ impl ExchangeRecord {
         self.at(self.texts[text as usize])
     }
 
-    /// Notes what the configuration wants to know, if there is any: of several values of a field their list.
-    pub fn capture<'v>(
-        &mut self,
-        kind: CaptureKind,
-        name: &[u8],
-        values: impl IntoIterator<Item = &'v [u8]>,
-    ) {
-        let mut values = values.into_iter();
-        let Some(first) = values.next().filter(|_| self.captured.len() < MAX_CAPTURED) else {
-            return;
-        };
-        let name = self.push(name);
-        let rest = values.flat_map(|value| [&b", "[..], value]);
-        let value = self.push_all([first].into_iter().chain(rest));
-        self.captured.push(Captured { kind, name, value });
+    /// Notes a claim of the client's token.
+    pub fn add_claim(&mut self, name: &[u8], value: &[u8]) {
+        if self.claims.len() < MAX_CLAIMS {
+            let pair = pair(self.push(name), self.push(value));
+            self.claims.push(pair);
+        }
+    }
+
+    /// Notes that a policy has let the request pass.
+    pub fn add_passed(&mut self, policy: &str) {
+        if self.passed.len() < MAX_PASSED {
+            let name = self.push_within(MAX_TEXTS, [policy.as_bytes()]);
+            self.passed.push(name);
+        }
     }
 
     /// Notes how the exchange has failed.
@@ -268,17 +266,19 @@ impl ExchangeRecord {
     /// Gives back memory that it does not need now.
     pub fn shrink(&mut self) {
         self.arena.shrink_to_fit();
-        self.captured.shrink_to_fit();
-    }
-
-    /// Forgets the captured values of that kind.
-    pub fn forget(&mut self, kind: CaptureKind) {
-        self.captured.retain(|captured| captured.kind != kind);
+        self.lines.shrink_to_fit();
+        self.claims.shrink_to_fit();
+        self.passed.shrink_to_fit();
+        self.attempts.shrink_to_fit();
     }
 
     /// The memory that it takes beside its own size.
     pub fn capacity(&self) -> usize {
-        self.arena.capacity() + self.captured.capacity() * size_of::<Captured>()
+        let pairs = self.lines.capacity() + self.claims.capacity();
+        self.arena.capacity()
+            + pairs * size_of::<Pair>()
+            + self.passed.capacity() * size_of::<Place>()
+            + self.attempts.capacity() * size_of::<Attempted<Place>>()
     }
 
     /// Appends it to `out`, as [`Recorded::first_of`] reads it.
@@ -311,6 +311,11 @@ impl ExchangeRecord {
     }
 }
 
+fn pair(name: Place, value: Place) -> Pair {
+    let ([a, b, c, d], [e, f, g, h]) = (name.bytes(), value.bytes());
+    [a, b, c, d, e, f, g, h]
+}
+
 impl Default for Facts {
     fn default() -> Facts {
         Facts {
@@ -321,7 +326,6 @@ impl Default for Facts {
             request_bytes: 0,
             response_bytes: 0,
             status: None,
-            upstream_status: None,
             attempts: 0,
             caused_by: None,
             token_cache: None,

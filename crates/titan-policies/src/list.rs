@@ -364,6 +364,12 @@ macro_rules! list {
                 Ok(Step::Go)
             }
 
+            /// The places of those that requests meet, in order.
+            pub fn places(&self) -> impl Iterator<Item = usize> {
+                let places = [$(self.$field.as_ref().map(|placed| placed.place),)+];
+                places.into_iter().flatten()
+            }
+
             /// Whether requests meet none.
             pub fn is_empty(&self) -> bool {
                 true $(&& self.$field.is_none())+

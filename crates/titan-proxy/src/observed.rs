@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use titan_observe::observer::Message;
 use titan_observe::record::{Event, ExchangeRecord};
 use titan_observe::ring::Ring;
+use titan_upstream::attempts::AdmittedAttempt;
 
 /// What a worker keeps to tell of its exchanges.
 pub(crate) struct Observed {
@@ -28,8 +29,6 @@ pub(crate) struct OpenRecord {
     pub(crate) started: Instant,
     /// The last moment at which a phase has ended that is told of.
     pub(crate) mark: Instant,
-    /// When the attempt that runs has begun.
-    pub(crate) attempt_began: Instant,
     /// Where it is told; none while it is unused.
     home: Option<Rc<Observed>>,
     is_told: bool,
@@ -52,7 +51,7 @@ impl Observed {
         let unused = self.unused.borrow_mut().pop();
         let mut open = unused.unwrap_or_else(|| Box::new(OpenRecord::new(started)));
         open.record.facts.started = self.unix_micros(started);
-        (open.started, open.mark, open.attempt_began) = (started, started, started);
+        (open.started, open.mark) = (started, started);
         open.home = Some(Rc::clone(self));
         open.is_told = false;
         Telling(Some(open))
@@ -97,7 +96,6 @@ impl OpenRecord {
             record: ExchangeRecord::default(),
             started,
             mark: started,
-            attempt_began: started,
             home: None,
             is_told: false,
         }
@@ -107,6 +105,17 @@ impl OpenRecord {
     pub(crate) fn phase(&mut self) -> Duration {
         let now = Instant::now();
         now.saturating_duration_since(std::mem::replace(&mut self.mark, now))
+    }
+
+    /// Notes that an attempt begins.
+    pub(crate) fn begin_attempt(
+        &mut self,
+        is_hedge: bool,
+        upstream: &str,
+        attempt: &AdmittedAttempt,
+    ) {
+        let began = attempt.began().saturating_duration_since(self.started);
+        self.record.begin_attempt(is_hedge, began, upstream, &attempt.endpoint().text);
     }
 
     /// Notes that the exchange has waited for its turn.

@@ -68,8 +68,10 @@ pub(crate) struct Snapshot {
     pub(crate) stream_limits: titan_h2::Limits,
     /// What a connection of HTTP/2 to an endpoint may be like.
     pub(crate) sharing: Sharing,
-    /// What is noted of exchanges for those who are told of them; `None` where nobody is.
-    pub(crate) captures: Option<Arc<Captures>>,
+    /// Which claims are noted of tokens.
+    pub(crate) captures: Captures,
+    /// Whether exchanges are told of.
+    pub(crate) is_recorded: bool,
     /// What is counted of each access log.
     pub(crate) access_logs: Vec<Arc<DestinationFigures>>,
     /// The tunnels that are open.
@@ -167,7 +169,8 @@ impl Snapshot {
                 limits: endpoint_stream_limits(&config.limits),
                 write: config.timeouts.write,
             },
-            captures: Captures::of(&config.access_log).map(Arc::new),
+            is_recorded: true,
+            captures: Captures::of(&config.access_log),
             access_logs: log_figures(&config.access_log, registry),
             tunnels: registry.shared((), Tunnels::default),
             pressure: config.pressure.clone(),

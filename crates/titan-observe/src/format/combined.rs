@@ -34,8 +34,8 @@ pub(super) fn write(memory: &mut Memory, record: &Recorded<'_>, out: &mut Vec<u8
     out.push(b' ');
     text::number(response_bytes, out);
     out.extend_from_slice(b" \"");
-    text::escaped(record.text(Text::Referer), out);
+    text::escaped(record.referer(), out);
     out.extend_from_slice(b"\" \"");
-    text::escaped(record.text(Text::UserAgent), out);
+    text::escaped(record.user_agent(), out);
     out.push(b'"');
 }

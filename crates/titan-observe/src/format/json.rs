@@ -3,8 +3,8 @@
 
 use super::template::side_name;
 use super::{Memory, judged, text};
-use crate::record::{CaptureKind, Facts, Phases, Recorded, Text};
-use crate::secret::{JudgedName, SecretNames};
+use crate::record::{Attempted, CaptureKind, Facts, Phases, Recorded, Text};
+use crate::secret::JudgedName;
 use std::net::IpAddr;
 use std::time::Duration;
 use titan_config::{Captures, HeaderName};
@@ -55,18 +55,18 @@ impl Json {
         object.word(text!("event"), event.name());
         client(record, &mut object);
         request(memory, record, &mut object);
-        response(record, &mut object);
-        phases(&record.facts.phases, &mut object);
+        let last = record.last_attempt();
+        response(record, last.as_ref(), &mut object);
+        phases(record, last.as_ref(), &mut object);
         object.duration(key!("duration_ms"), Some(took));
         object.text(text!("request_id"), record.text(Text::RequestId));
         object.text(text!("trace_id"), record.text(Text::TraceId));
         let Json { request_headers, response_headers, claims } = self;
         let of_request = (CaptureKind::RequestHeader, &request_headers[..]);
-        let secrets = &mut memory.secrets;
-        object.captured(key!("request_headers"), of_request, (record, secrets));
+        object.captured(key!("request_headers"), of_request, (record, memory));
         let of_response = (CaptureKind::ResponseHeader, &response_headers[..]);
-        object.captured(key!("response_headers"), of_response, (record, secrets));
-        object.captured(key!("claims"), (CaptureKind::Claim, claims), (record, secrets));
+        object.captured(key!("response_headers"), of_response, (record, memory));
+        object.captured(key!("claims"), (CaptureKind::Claim, claims), (record, memory));
         out.push(b'}');
     }
 }
@@ -94,23 +94,25 @@ fn request(memory: &mut Memory, record: &Recorded<'_>, object: &mut Object<'_>) 
     if record.write_query(&mut memory.secrets, &mut memory.scratch) {
         object.text_or_empty(text!("query"), &memory.scratch);
     }
-    object.text(text!("user_agent"), record.text(Text::UserAgent));
-    object.text(text!("referer"), record.text(Text::Referer));
+    object.text(text!("user_agent"), record.user_agent());
+    object.text(text!("referer"), record.referer());
     object.number(key!("request_bytes"), record.facts.request_bytes);
 }
 
 /// What came of it, and by whose doing.
-fn response(record: &Recorded<'_>, object: &mut Object<'_>) {
-    let Facts { status, upstream_status, attempts, caused_by, response_bytes, .. } = record.facts;
+fn response(record: &Recorded<'_>, last: Option<&Attempted<&[u8]>>, object: &mut Object<'_>) {
+    let Facts { status, attempts, caused_by, response_bytes, .. } = record.facts;
     let Facts { token_cache, auth_cache, .. } = record.facts;
     object.text(text!("route"), record.text(Text::Route));
-    object.text(text!("upstream"), record.text(Text::Upstream));
-    object.text(text!("endpoint"), record.text(Text::Endpoint));
+    if let Some(last) = last {
+        object.text(text!("upstream"), last.upstream);
+        object.text(text!("endpoint"), last.endpoint);
+    }
     if attempts > 0 {
         object.number(key!("attempts"), attempts.into());
     }
     object.status(key!("status"), status);
-    object.status(key!("upstream_status"), upstream_status);
+    object.status(key!("upstream_status"), last.and_then(|last| last.status));
     object.number(key!("response_bytes"), response_bytes);
     let complete: &[u8] = match record.facts.is_complete {
         true => b",\"complete\":true",
@@ -129,14 +131,16 @@ fn response(record: &Recorded<'_>, object: &mut Object<'_>) {
     }
 }
 
-fn phases(phases: &Phases, object: &mut Object<'_>) {
-    let Phases { head, policies, queue, connect, tls, upstream_head } = *phases;
+fn phases(record: &Recorded<'_>, last: Option<&Attempted<&[u8]>>, object: &mut Object<'_>) {
+    let Phases { head, policies, queue } = record.facts.phases;
     object.duration(key!("head_ms"), head);
     object.duration(key!("policies_ms"), policies);
     object.duration(key!("queue_ms"), queue);
-    object.duration(key!("connect_ms"), connect);
-    object.duration(key!("tls_ms"), tls);
-    object.duration(key!("upstream_head_ms"), upstream_head);
+    if let Some(Attempted { connect, tls, head, .. }) = last {
+        object.duration(key!("connect_ms"), *connect);
+        object.duration(key!("tls_ms"), *tls);
+        object.duration(key!("upstream_head_ms"), *head);
+    }
 }
 
 impl Object<'_> {
@@ -191,11 +195,15 @@ impl Object<'_> {
         &mut self,
         key: &[u8],
         (kind, names): (CaptureKind, &[JudgedName]),
-        (record, secrets): (&Recorded<'_>, &mut SecretNames),
+        (record, memory): (&Recorded<'_>, &mut Memory),
     ) {
+        let Memory { secrets, scratch, .. } = memory;
         let mut is_open = false;
         for name in names {
-            let Some(value) = record.find(kind, name, secrets) else { continue };
+            scratch.clear();
+            if !record.write_value(kind, name, secrets, scratch) {
+                continue;
+            }
             match is_open {
                 true => self.0.extend_from_slice(b",\""),
                 false => {
@@ -206,7 +214,7 @@ impl Object<'_> {
             is_open = true;
             text::json(name.as_str().as_bytes(), self.0);
             self.0.extend_from_slice(b"\":\"");
-            text::json(value, self.0);
+            text::json(scratch, self.0);
             self.0.push(b'"');
         }
         if is_open {

@@ -31,10 +31,10 @@ impl Template {
                 Part::Text(text) => out.extend_from_slice(text.as_bytes()),
                 Part::Field(name) => field(memory, *name, record, out),
                 Part::Captured(kind, name) => {
-                    text::escaped(
-                        record.find(*kind, name, &mut memory.secrets).unwrap_or_default(),
-                        out,
-                    );
+                    let Memory { secrets, scratch, .. } = &mut *memory;
+                    scratch.clear();
+                    record.write_value(*kind, name, secrets, scratch);
+                    text::escaped(scratch, out);
                 }
             }
         }
@@ -58,7 +58,8 @@ impl Part {
 fn field(memory: &mut Memory, name: LogField, record: &Recorded<'_>, out: &mut Vec<u8>) {
     let facts = &record.facts;
     let Facts { started, took, .. } = *facts;
-    let Phases { head, policies, queue, connect, tls, upstream_head } = facts.phases;
+    let Phases { head, policies, queue } = facts.phases;
+    let last = || record.last_attempt();
     match name {
         LogField::Time => memory.stamps.rfc3339(started, out),
         LogField::Event => word(facts.event.name(), out),
@@ -77,11 +78,11 @@ fn field(memory: &mut Memory, name: LogField, record: &Recorded<'_>, out: &mut V
         LogField::Path => text::escaped(record.path(), out),
         LogField::Query => query(memory, record, out),
         LogField::Route => text::escaped(record.text(Text::Route), out),
-        LogField::Upstream => text::escaped(record.text(Text::Upstream), out),
-        LogField::Endpoint => text::escaped(record.text(Text::Endpoint), out),
+        LogField::Upstream => text::escaped(last().map_or(b"", |last| last.upstream), out),
+        LogField::Endpoint => text::escaped(last().map_or(b"", |last| last.endpoint), out),
         LogField::Attempts => text::number(facts.attempts.into(), out),
         LogField::Status => status(facts.status, out),
-        LogField::UpstreamStatus => status(facts.upstream_status, out),
+        LogField::UpstreamStatus => status(last().and_then(|last| last.status), out),
         LogField::Error => text::escaped(record.text(Text::Error), out),
         LogField::CausedBy => word(facts.caused_by.map_or("-", side_name), out),
         LogField::RefusedBy => text::escaped(record.text(Text::RefusedBy), out),
@@ -92,14 +93,14 @@ fn field(memory: &mut Memory, name: LogField, record: &Recorded<'_>, out: &mut V
         LogField::HeadMs => milliseconds(head, out),
         LogField::PoliciesMs => milliseconds(policies, out),
         LogField::QueueMs => milliseconds(queue, out),
-        LogField::ConnectMs => milliseconds(connect, out),
-        LogField::TlsMs => milliseconds(tls, out),
-        LogField::UpstreamHeadMs => milliseconds(upstream_head, out),
+        LogField::ConnectMs => milliseconds(last().and_then(|last| last.connect), out),
+        LogField::TlsMs => milliseconds(last().and_then(|last| last.tls), out),
+        LogField::UpstreamHeadMs => milliseconds(last().and_then(|last| last.head), out),
         LogField::DurationMs => text::milliseconds(took, out),
         LogField::RequestId => text::escaped(record.text(Text::RequestId), out),
         LogField::TraceId => text::escaped(record.text(Text::TraceId), out),
-        LogField::UserAgent => text::escaped(record.text(Text::UserAgent), out),
-        LogField::Referer => text::escaped(record.text(Text::Referer), out),
+        LogField::UserAgent => text::escaped(record.user_agent(), out),
+        LogField::Referer => text::escaped(record.referer(), out),
         LogField::Complete => word(if facts.is_complete { "true" } else { "false" }, out),
     }
 }

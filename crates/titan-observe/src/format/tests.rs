@@ -1,15 +1,24 @@
 //! What lines say, and that nobody obeys them.
 
 use super::*;
-use crate::record::{CacheUse, CaptureKind, ExchangeRecord, Facts, Phases, Text, TlsVersion};
+use crate::record::{CacheUse, ExchangeRecord, Facts, Phases, Text, TlsVersion};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use std::time::Duration;
 use titan_config::{AccessLog, Config, LogField};
-use titan_http::{Scheme, Status, Version};
+use titan_http::{FieldName, Fields, Scheme, Status, Version};
 use titan_io::error::Kind;
+
+fn fields(lines: &[(&str, &[u8])]) -> Fields {
+    let mut fields = Fields::default();
+    for (name, value) in lines {
+        let known = FieldName::of(name.as_bytes());
+        fields.push_checked(known, name.as_bytes(), value).expect("it is short");
+    }
+    fields
+}
 
 fn full() -> ExchangeRecord {
     let mut record = ExchangeRecord::default();
@@ -17,19 +26,10 @@ fn full() -> ExchangeRecord {
     record.facts = Facts {
         started: 1_795_796_400_123_456,
         took: Duration::from_micros(12_034),
-        phases: Phases {
-            head: micros(1_500),
-            policies: micros(20),
-            queue: micros(0),
-            connect: micros(310),
-            tls: micros(2_100),
-            upstream_head: micros(9_800),
-        },
+        phases: Phases { head: micros(1_500), policies: micros(20), queue: micros(0) },
         request_bytes: 512,
         response_bytes: 2_048,
         status: Some(Status::BAD_GATEWAY),
-        upstream_status: Some(Status::SERVICE_UNAVAILABLE),
-        attempts: 2,
         token_cache: Some(CacheUse::Hit),
         auth_cache: Some(CacheUse::Miss),
         version: Version::Http2,
@@ -47,20 +47,25 @@ fn full() -> ExchangeRecord {
         (Text::Host, "shop.example:8443"),
         (Text::Target, "/cart/a%20b?id=7&token=abc"),
         (Text::Route, "cart"),
-        (Text::Upstream, "api"),
-        (Text::Endpoint, "10.0.0.1:80"),
         (Text::RefusedBy, "limit"),
         (Text::RequestId, "4f2a"),
         (Text::TraceId, "0af7651916cd43dd8448eb211c80319c"),
-        (Text::UserAgent, "curl/8 \"x\""),
-        (Text::Referer, "https://u:p@shop.example/cart?sid=1"),
     ] {
         record.set(text, value.as_bytes());
     }
-    record.capture(CaptureKind::RequestHeader, b"X-Tenant", [&b"acme"[..]]);
-    record.capture(CaptureKind::RequestHeader, b"Authorization", [&b"Bearer abc"[..]]);
-    record.capture(CaptureKind::ResponseHeader, b"Content-Type", [&b"text/plain"[..]]);
-    record.capture(CaptureKind::Claim, b"sub", [&b"alice"[..]]);
+    record.begin_attempt(false, Duration::ZERO, "api", "10.0.0.2:80");
+    record.begin_attempt(false, Duration::ZERO, "api", "10.0.0.1:80");
+    let last = record.attempt_at("10.0.0.1:80").expect("it has begun");
+    (last.connect, last.tls, last.head) = (micros(310), micros(2_100), micros(9_800));
+    last.status = Some(Status::SERVICE_UNAVAILABLE);
+    record.set_request_head(&fields(&[
+        ("X-Tenant", b"acme"),
+        ("User-Agent", b"curl/8 \"x\""),
+        ("Authorization", b"Bearer abc"),
+        ("Referer", b"https://u:p@shop.example/cart?sid=1"),
+    ]));
+    record.set_response_head(&fields(&[("Content-Type", b"text/plain")]));
+    record.add_claim(b"sub", b"alice");
     record
 }
 
@@ -161,9 +166,9 @@ proptest! {
         let logs = &*LOGS;
         for value in [&value[..], characters.as_bytes()].into_iter().filter(|it| !it.is_empty()) {
             let mut record = full();
-            record.set(Text::UserAgent, value);
+            record.set_request_head(&fields(&[("User-Agent", value)]));
             record.set(Text::Target, value);
-            record.capture(CaptureKind::Claim, b"sub", [value]);
+            record.add_claim(b"sub", value);
             for log in logs {
                 let line = line(&record, log);
                 prop_assert!(line.trim_end_matches('\n').bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{line}");

@@ -1,57 +1,86 @@
 //! The form that a record has between the worker that makes it and those that read it: numbers of fixed size, the places of
-//! all texts, the captured values, and the arena in which all of these are. It is four copies: a record has two dozen texts.
+//! all texts, lists of further places, and the arena in which all of these are. It is a handful of copies: a record has dozens
+//! of texts.
 
 use super::{
-    CacheUse, CaptureKind, Captured, Event, ExchangeRecord, Facts, Phases, Place, Text, TlsVersion,
+    AttemptKind, Attempted, CacheUse, Event, ExchangeRecord, Facts, Pair, Phases, Place, Text,
+    TlsVersion,
 };
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 use titan_http::{Scheme, Status, Version};
 use titan_io::error::Side;
 
-/// The bytes of everything that is no text and of the places of texts, the length of the whole first.
-const FIXED: usize = 4 + 10 + 4 + 4 * 8 + 6 * 4 + 2 * 17 + 4 * Text::COUNT + 2;
-/// Those of a captured value.
-const CAPTURED: usize = 9;
+/// The bytes of everything that is no text, of the places of texts and of the lengths of lists, the length of the whole first.
+const FIXED: usize = 4 + 10 + 2 + 4 * 8 + 3 * 4 + 2 * 17 + PLACE * Text::COUNT + 5 * 2;
+const PLACE: usize = 4;
+const PAIR: usize = size_of::<Pair>();
+const ATTEMPT: usize = 3 + 2 + 5 * 4 + 3 * PLACE;
 /// How long a phase is told to be that there was not.
 const NONE: u32 = u32::MAX;
 
 /// Reads what [`write`] has written. What is missing reads as zeros: there is nothing that a reader could do about it.
+#[derive(Clone, Copy)]
 pub(super) struct Reader<'r>(pub(super) &'r [u8]);
 
+/// What a record has beside its facts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lists<'r> {
+    pub(super) texts: [Place; Text::COUNT],
+    pub(super) request_lines: &'r [u8],
+    pub(super) response_lines: &'r [u8],
+    pub(super) claims: &'r [u8],
+    pub(super) passed: &'r [u8],
+    pub(super) attempts: &'r [u8],
+    pub(super) arena: &'r [u8],
+}
+
 /// Numbers of fixed size, one after the other.
-struct Numbers {
-    bytes: [u8; FIXED],
+struct Numbers<const SIZE: usize> {
+    bytes: [u8; SIZE],
     filled: usize,
 }
 
 /// Appends a record.
 pub(super) fn write(record: &ExchangeRecord, out: &mut Vec<u8>) {
-    let ExchangeRecord { facts, arena, texts, captured } = record;
-    let length = FIXED + captured.len() * CAPTURED + arena.len();
-    let mut numbers = Numbers { bytes: [0; FIXED], filled: 0 };
+    let ExchangeRecord { facts, arena, texts, lines, request_lines, claims, passed, attempts } =
+        record;
+    let pairs = (lines.len() + claims.len()) * PAIR;
+    let lists = pairs + passed.len() * PLACE + attempts.len() * ATTEMPT;
+    let length = FIXED + lists + arena.len();
+    let mut numbers = Numbers::<FIXED> { bytes: [0; FIXED], filled: 0 };
     numbers.push(u32::try_from(length).expect("bounded by `MAX_TEXTS`").to_le_bytes());
     numbers.facts(facts);
-    texts.iter().for_each(|place| numbers.push(place_bytes(*place)));
-    let count = u16::try_from(captured.len()).expect("bounded by `MAX_CAPTURED`");
-    numbers.push(count.to_le_bytes());
+    texts.iter().for_each(|place| numbers.push(place.bytes()));
+    numbers.push(request_lines.to_le_bytes());
+    for count in [lines.len(), claims.len(), passed.len(), attempts.len()] {
+        numbers.push(u16::try_from(count).expect("each list is bounded").to_le_bytes());
+    }
     out.reserve(length);
     out.extend_from_slice(&numbers.bytes);
-    for Captured { kind, name, value } in captured {
-        let [name, value] = [place_bytes(*name), place_bytes(*value)];
-        out.push(*kind as u8);
-        out.extend_from_slice(&name);
-        out.extend_from_slice(&value);
-    }
+    out.extend_from_slice(lines.as_flattened());
+    out.extend_from_slice(claims.as_flattened());
+    passed.iter().for_each(|place| out.extend_from_slice(&place.bytes()));
+    attempts.iter().for_each(|attempt| out.extend_from_slice(&attempt_bytes(attempt)));
     out.extend_from_slice(arena);
 }
 
-fn place_bytes(Place { start, length }: Place) -> [u8; 4] {
-    let ([a, b], [c, d]) = (start.to_le_bytes(), length.to_le_bytes());
-    [a, b, c, d]
+fn attempt_bytes(attempt: &Attempted<Place>) -> [u8; ATTEMPT] {
+    let Attempted { kind, is_reused, began, took, connect, tls, head, .. } = *attempt;
+    let Attempted { status, caused_by, error, upstream, endpoint, .. } = *attempt;
+    let mut numbers = Numbers::<ATTEMPT> { bytes: [0; ATTEMPT], filled: 0 };
+    numbers.push([kind as u8, u8::from(is_reused), side_byte(caused_by)]);
+    numbers.push(status.map_or(0, Status::code).to_le_bytes());
+    for phase in [Some(began), took, connect, tls, head] {
+        numbers.push(phase.map_or(NONE, short_micros).to_le_bytes());
+    }
+    for place in [error, upstream, endpoint] {
+        numbers.push(place.bytes());
+    }
+    numbers.bytes
 }
 
-impl Numbers {
+impl<const SIZE: usize> Numbers<SIZE> {
     fn push<const N: usize>(&mut self, bytes: [u8; N]) {
         self.bytes[self.filled..self.filled + N].copy_from_slice(&bytes);
         self.filled += N;
@@ -62,11 +91,10 @@ impl Numbers {
             event,
             started,
             took,
-            phases: Phases { head, policies, queue, connect, tls: handshake, upstream_head },
+            phases: Phases { head, policies, queue },
             request_bytes,
             response_bytes,
             status,
-            upstream_status,
             attempts,
             caused_by,
             token_cache,
@@ -83,19 +111,18 @@ impl Numbers {
             version as u8,
             tls.map_or(0, |tls| 1 + tls as u8),
             u8::from(scheme == Scheme::Https),
-            caused_by.map_or(0, |side| 1 + side as u8),
+            side_byte(caused_by),
             u8::from(is_complete),
             cache(token_cache),
             cache(auth_cache),
         ]);
         self.push(attempts.to_le_bytes());
         self.push(status.map_or(0, Status::code).to_le_bytes());
-        self.push(upstream_status.map_or(0, Status::code).to_le_bytes());
         self.push(started.to_le_bytes());
         self.push(micros(took).to_le_bytes());
         self.push(request_bytes.to_le_bytes());
         self.push(response_bytes.to_le_bytes());
-        for phase in [head, policies, queue, connect, handshake, upstream_head] {
+        for phase in [head, policies, queue] {
             self.push(phase.map_or(NONE, short_micros).to_le_bytes());
         }
         for address in [client, peer] {
@@ -122,24 +149,20 @@ impl<'r> Reader<'r> {
             _ => Version::Http11,
         };
         let attempts = u16::from_le_bytes(self.array());
-        let [status, upstream_status] =
-            std::array::from_fn(|_| Status::from_code(u16::from_le_bytes(self.array())));
+        let status = self.status();
         let [started, took, request_bytes, response_bytes] = std::array::from_fn(|_| self.u64());
-        let [head, policies, queue, connect, handshake, upstream_head] =
-            std::array::from_fn(|_| self.phase());
+        let [head, policies, queue] = std::array::from_fn(|_| self.phase());
         let [client, peer] = std::array::from_fn(|_| self.address());
         Facts {
             event,
             started,
             took: Duration::from_micros(took),
-            phases: Phases { head, policies, queue, connect, tls: handshake, upstream_head },
+            phases: Phases { head, policies, queue },
             request_bytes,
             response_bytes,
             status,
-            upstream_status,
             attempts,
-            caused_by: [None, Some(Side::Downstream), Some(Side::Upstream), Some(Side::Gateway)]
-                [usize::from(side.min(3))],
+            caused_by: SIDES[usize::from(side.min(3))],
             token_cache: CACHE_USES[usize::from(token_cache.min(2))],
             auth_cache: CACHE_USES[usize::from(auth_cache.min(2))],
             is_complete: is_complete != 0,
@@ -151,22 +174,69 @@ impl<'r> Reader<'r> {
         }
     }
 
-    /// The texts, the captured values, and the arena of both.
-    pub(super) fn texts(&mut self) -> ([Place; Text::COUNT], &'r [u8], &'r [u8]) {
+    /// What follows the facts.
+    pub(super) fn lists(&mut self) -> Lists<'r> {
         let texts = std::array::from_fn(|_| self.place());
-        let count = usize::from(self.u16());
-        let captured = self.bytes(count * CAPTURED);
-        (texts, captured, self.0)
+        let request_lines = usize::from(self.u16());
+        let [lines, claims, passed, attempts] = std::array::from_fn(|_| usize::from(self.u16()));
+        Lists {
+            texts,
+            request_lines: self.bytes(request_lines * PAIR),
+            response_lines: self.bytes(lines.saturating_sub(request_lines) * PAIR),
+            claims: self.bytes(claims * PAIR),
+            passed: self.bytes(passed * PLACE),
+            attempts: self.bytes(attempts * ATTEMPT),
+            arena: self.0,
+        }
     }
 
-    pub(super) fn captured(&mut self) -> Option<Captured> {
-        let kind = match self.0.first()? {
-            0 => CaptureKind::RequestHeader,
-            1 => CaptureKind::ResponseHeader,
-            _ => CaptureKind::Claim,
-        };
-        self.0 = &self.0[1..];
-        Some(Captured { kind, name: self.place(), value: self.place() })
+    /// The next name and its value.
+    pub(super) fn pair(&mut self) -> Option<(Place, Place)> {
+        self.0.first()?;
+        Some((self.place(), self.place()))
+    }
+
+    /// The next place of a list of them.
+    pub(super) fn listed_place(&mut self) -> Option<Place> {
+        self.0.first()?;
+        Some(self.place())
+    }
+
+    /// The next attempt.
+    pub(super) fn attempt(&mut self) -> Option<Attempted<Place>> {
+        self.0.first()?;
+        let [kind, is_reused, side] = self.array();
+        let status = self.status();
+        let [began, took, connect, tls, head] = std::array::from_fn(|_| self.phase());
+        let [error, upstream, endpoint] = std::array::from_fn(|_| self.place());
+        Some(Attempted {
+            kind: match kind {
+                1 => AttemptKind::Retry,
+                2 => AttemptKind::Hedge,
+                _ => AttemptKind::First,
+            },
+            is_reused: is_reused != 0,
+            began: began.unwrap_or_default(),
+            took,
+            connect,
+            tls,
+            head,
+            status,
+            caused_by: SIDES[usize::from(side.min(3))],
+            error,
+            upstream,
+            endpoint,
+        })
+    }
+
+    /// The last attempt of a list of them.
+    pub(super) fn last_attempt(self) -> Option<Attempted<Place>> {
+        let last = self.0.len().checked_sub(ATTEMPT)?;
+        Reader(&self.0[last..]).attempt()
+    }
+
+    fn status(&mut self) -> Option<Status> {
+        Status::from_code(self.u16())
     }
 
     fn place(&mut self) -> Place {
@@ -215,6 +285,13 @@ impl<'r> Reader<'r> {
             None => [0; N],
         }
     }
+}
+
+const SIDES: [Option<Side>; 4] =
+    [None, Some(Side::Downstream), Some(Side::Upstream), Some(Side::Gateway)];
+
+fn side_byte(side: Option<Side>) -> u8 {
+    side.map_or(0, |side| 1 + side as u8)
 }
 
 const CACHE_USES: [Option<CacheUse>; 3] = [None, Some(CacheUse::Hit), Some(CacheUse::Miss)];

@@ -1,7 +1,7 @@
 //! A record as its readers see it: without what is secret.
 
-use super::bytes::Reader;
-use super::{CaptureKind, Captured, Facts, Place, Text};
+use super::bytes::{Lists, Reader};
+use super::{Attempted, CaptureKind, Facts, Place, Text};
 use crate::secret::{JudgedName, SecretNames};
 
 /// A record of an exchange that is over.
@@ -9,17 +9,15 @@ use crate::secret::{JudgedName, SecretNames};
 pub struct Recorded<'r> {
     /// What it tells that is no text.
     pub facts: Facts,
-    texts: [Place; Text::COUNT],
-    captured: &'r [u8],
-    arena: &'r [u8],
+    lists: Lists<'r>,
+    /// All of it, as it was found.
+    bytes: &'r [u8],
 }
 
-/// A value that the configuration wanted to know.
+/// A field or a claim as it may be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CapturedValue<'r> {
-    /// Where it comes from.
-    pub kind: CaptureKind,
-    /// The name of the field or claim.
+pub struct Masked<'r> {
+    /// Its name.
     pub name: &'r [u8],
     /// What it says; stars if it is secret.
     pub value: &'r [u8],
@@ -36,17 +34,49 @@ impl<'r> Recorded<'r> {
         let (record, rest) = bytes.split_at_checked(length)?;
         let mut reader = Reader(record.get(4..)?);
         let facts = reader.facts();
-        let (texts, captured, arena) = reader.texts();
-        Some((Recorded { facts, texts, captured, arena }, rest))
+        let lists = reader.lists();
+        Some((Recorded { facts, lists, bytes: record }, rest))
+    }
+
+    /// All of it, as [`Recorded::first_of`] reads it. Secrets are in it.
+    pub fn bytes(&self) -> &'r [u8] {
+        self.bytes
     }
 
     /// A text that is not secret; empty where there is none. The query is told by [`Recorded::write_query`] alone.
     pub fn text(&self, text: Text) -> &'r [u8] {
         match text {
             Text::Target => self.path(),
-            Text::Referer => bare_url(self.raw(text)),
             text => self.raw(text),
         }
+    }
+
+    /// What the client says that it is.
+    pub fn user_agent(&self) -> &'r [u8] {
+        self.request_field(b"user-agent").unwrap_or_default()
+    }
+
+    /// The page that the request comes from, as its client says, without query.
+    pub fn referer(&self) -> &'r [u8] {
+        bare_url(self.request_field(b"referer").unwrap_or_default())
+    }
+
+    /// The policies that let the request pass, in their order.
+    pub fn passed(&self) -> impl Iterator<Item = &'r [u8]> + use<'r> {
+        let (mut reader, arena) = (Reader(self.lists.passed), self.lists.arena);
+        std::iter::from_fn(move || Some(reader.listed_place()?.of(arena)))
+    }
+
+    /// The attempts, in the order in which they began but for the last one, which decided what came of the exchange.
+    pub fn attempts(&self) -> impl Iterator<Item = Attempted<&'r [u8]>> + use<'r> {
+        let (mut reader, arena) = (Reader(self.lists.attempts), self.lists.arena);
+        std::iter::from_fn(move || Some(reader.attempt()?.map(|place| place.of(arena))))
+    }
+
+    /// The attempt that decided what came of the exchange, if there was one.
+    pub fn last_attempt(&self) -> Option<Attempted<&'r [u8]>> {
+        let arena = self.lists.arena;
+        Some(Reader(self.lists.attempts).last_attempt()?.map(|place| place.of(arena)))
     }
 
     /// The path that was requested, as the client sent it.
@@ -84,38 +114,83 @@ impl<'r> Recorded<'r> {
         true
     }
 
-    /// The values that the configuration wanted to know.
-    pub fn captured(&self, secrets: &mut SecretNames) -> impl Iterator<Item = CapturedValue<'r>> {
-        let (mut reader, arena) = (Reader(self.captured), self.arena);
-        std::iter::from_fn(move || {
-            let Captured { kind, name, value } = reader.captured()?;
-            let (name, value) = (name.of(arena), value.of(arena));
-            let is_hidden = secrets.is_secret(name) || secrets.holds_secret(value);
-            Some(CapturedValue { kind, name, value: if is_hidden { MASK } else { value } })
+    /// The fields of the request or the response, or the claims, in order.
+    pub fn values(
+        &self,
+        kind: CaptureKind,
+        secrets: &mut SecretNames,
+    ) -> impl Iterator<Item = Masked<'r>> {
+        self.pairs(kind).map(|(name, value)| Masked {
+            name,
+            value: match secrets.is_secret(name) || shows_secret(value, secrets) {
+                true => MASK,
+                false => value,
+            },
         })
     }
 
-    /// One of them, by its name.
-    pub fn find(
+    /// Appends what is there under a name, of several values their list, or stars if it is secret; whether there is any.
+    pub fn write_value(
         &self,
         kind: CaptureKind,
         wanted: &JudgedName,
         secrets: &mut SecretNames,
-    ) -> Option<&'r [u8]> {
-        let (mut reader, name) = (Reader(self.captured), wanted.as_str().as_bytes());
-        loop {
-            let Captured { kind: of, name: found, value } = reader.captured()?;
-            if of == kind && found.of(self.arena).eq_ignore_ascii_case(name) {
-                let value = value.of(self.arena);
-                let is_hidden = wanted.is_secret() || secrets.holds_secret(value);
-                return Some(if is_hidden { MASK } else { value });
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let (start, name) = (out.len(), wanted.as_str().as_bytes());
+        let named = self.pairs(kind).filter(|(of, _)| of.eq_ignore_ascii_case(name));
+        let (mut count, mut is_hidden) = (0, wanted.is_secret());
+        for (_, value) in named {
+            if count > 0 {
+                out.extend_from_slice(b", ");
             }
+            count += 1;
+            is_hidden = is_hidden || shows_secret(value, secrets);
+            out.extend_from_slice(value);
         }
+        if is_hidden && count > 0 {
+            out.truncate(start);
+            out.extend_from_slice(MASK);
+        }
+        count > 0
+    }
+
+    fn pairs(&self, kind: CaptureKind) -> impl Iterator<Item = (&'r [u8], &'r [u8])> + use<'r> {
+        let Lists { request_lines, response_lines, claims, arena, .. } = self.lists;
+        let mut reader = Reader(match kind {
+            CaptureKind::RequestHeader => request_lines,
+            CaptureKind::ResponseHeader => response_lines,
+            CaptureKind::Claim => claims,
+        });
+        std::iter::from_fn(move || {
+            let (name, value) = reader.pair()?;
+            Some((name.of(arena), value.of(arena)))
+        })
+    }
+
+    /// The first value of that field of the request.
+    fn request_field(&self, wanted: &[u8]) -> Option<&'r [u8]> {
+        let mut pairs = self.pairs(CaptureKind::RequestHeader);
+        pairs.find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value)
     }
 
     fn raw(&self, text: Text) -> &'r [u8] {
-        self.texts[text as usize].of(self.arena)
+        let place: Place = self.lists.texts[text as usize];
+        place.of(self.lists.arena)
     }
+}
+
+/// Whether a value has a secret in it, or is a URL that names a user, perhaps with a password.
+fn shows_secret(value: &[u8], secrets: &mut SecretNames) -> bool {
+    value.contains(&b'@') && names_user(value) || secrets.holds_secret(value)
+}
+
+/// Whether it is a URL with something before its host.
+fn names_user(url: &[u8]) -> bool {
+    let host = url.windows(2).position(|part| part == b"//").map(|end| &url[end + 2..]);
+    host.is_some_and(|host| {
+        host.iter().take_while(|byte| !b"/?#".contains(byte)).any(|byte| *byte == b'@')
+    })
 }
 
 /// A target before its question mark, and behind it.
@@ -129,10 +204,14 @@ fn split(target: &[u8]) -> (&[u8], Option<&[u8]>) {
 /// The URL of a page without query and fragment, and without what is before its host: a user may be named there, with a
 /// password.
 fn bare_url(url: &[u8]) -> &[u8] {
-    let end = url.iter().position(|byte| b"?#".contains(byte)).unwrap_or(url.len());
-    let url = &url[..end];
+    let url = without_query(url);
     let host = url.windows(2).position(|part| part == b"//").map_or(0, |end| end + 2);
     let end = url[host..].iter().position(|byte| *byte == b'/').map_or(url.len(), |end| host + end);
     let user = url[host..end].iter().rposition(|byte| *byte == b'@');
     user.map_or(url, |user| &url[host + user + 1..])
+}
+
+fn without_query(url: &[u8]) -> &[u8] {
+    let end = url.iter().position(|byte| b"?#".contains(byte)).unwrap_or(url.len());
+    &url[..end]
 }

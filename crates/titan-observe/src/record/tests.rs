@@ -1,8 +1,9 @@
 //! What is noted is what is read, except for secrets.
 
 use super::*;
-use crate::secret::SecretNames;
+use crate::secret::{JudgedName, SecretNames};
 use proptest::prelude::*;
+use titan_http::{FieldName, Fields};
 use titan_io::error::Kind;
 
 /// What readers see of a record.
@@ -15,6 +16,14 @@ fn read(record: &ExchangeRecord, look: impl FnOnce(Recorded<'_>)) {
     assert!(end.is_empty() && Recorded::first_of(end).is_none());
     assert_eq!(first.facts, second.facts);
     look(second);
+}
+
+fn fields(lines: &[(&[u8], &[u8])]) -> Fields {
+    let mut fields = Fields::default();
+    for (name, value) in lines {
+        fields.push_checked(FieldName::of(name), name, value).expect("it is short");
+    }
+    fields
 }
 
 fn query(target: &str) -> String {
@@ -46,21 +55,20 @@ fn facts() -> impl Strategy<Value = Facts> {
         caches(),
     );
     let numbers = (any::<u64>(), 0..u64::MAX, any::<u64>(), any::<u64>(), any::<u16>());
-    let phases = [duration(), duration(), duration(), duration(), duration(), duration()];
-    (words, numbers, phases, status(), status(), address(), address()).prop_map(
-        |(words, numbers, phases, status, upstream_status, client, peer)| {
+    let phases = [duration(), duration(), duration()];
+    (words, numbers, phases, status(), address(), address()).prop_map(
+        |(words, numbers, phases, status, client, peer)| {
             let (event, version, tls, is_https, side, is_complete, token_cache, auth_cache) = words;
             let (started, took, request_bytes, response_bytes, attempts) = numbers;
-            let [head, policies, queue, connect, tls_phase, upstream_head] = phases;
+            let [head, policies, queue] = phases;
             Facts {
                 event: [Event::Request, Event::TunnelOpened, Event::TunnelClosed][event],
                 started,
                 took: Duration::from_micros(took),
-                phases: Phases { head, policies, queue, connect, tls: tls_phase, upstream_head },
+                phases: Phases { head, policies, queue },
                 request_bytes,
                 response_bytes,
                 status,
-                upstream_status,
                 attempts,
                 caused_by: [
                     None,
@@ -91,17 +99,61 @@ proptest! {
         let mut record = ExchangeRecord { facts, ..ExchangeRecord::default() };
         record.set(Text::Route, b"another one before");
         record.set(Text::Route, &texts[0]);
-        record.set(Text::Upstream, &texts[1]);
-        record.capture(CaptureKind::RequestHeader, b"X-Tenant", [&texts[2][..]]);
-        record.capture(CaptureKind::Claim, b"sub", [&texts[3][..]]);
+        record.set(Text::Host, &texts[1]);
+        record.set_request_head(&fields(&[(b"X-Tenant", &texts[2])]));
+        record.set_response_head(&fields(&[(b"X-Before", b"gone")]));
+        record.set_response_head(&fields(&[(b"X-Way", &texts[1]), (b"x-way", b"2")]));
+        record.add_claim(b"sub", &texts[3]);
+        record.add_passed("limit");
         read(&record, |read| {
             assert_eq!(read.facts, facts);
-            assert_eq!((read.text(Text::Route), read.text(Text::Upstream)), (&texts[0][..], &texts[1][..]));
+            assert_eq!((read.text(Text::Route), read.text(Text::Host)), (&texts[0][..], &texts[1][..]));
             assert_eq!(read.text(Text::Method), b"");
-            let captured: Vec<_> = read.captured(&mut SecretNames::default()).collect();
-            assert_eq!(captured[0], CapturedValue { kind: CaptureKind::RequestHeader, name: b"X-Tenant", value: &texts[2] });
-            assert_eq!(captured[1], CapturedValue { kind: CaptureKind::Claim, name: b"sub", value: &texts[3] });
-            assert_eq!(captured.len(), 2);
+            let values = |kind| read.values(kind, &mut SecretNames::default()).map(|it| (it.name, it.value)).collect::<Vec<_>>();
+            assert_eq!(values(CaptureKind::RequestHeader), [(&b"X-Tenant"[..], &texts[2][..])]);
+            assert_eq!(values(CaptureKind::ResponseHeader), [(&b"X-Way"[..], &texts[1][..]), (b"x-way", b"2")]);
+            assert_eq!(values(CaptureKind::Claim), [(&b"sub"[..], &texts[3][..])]);
+            assert_eq!(read.passed().collect::<Vec<_>>(), [b"limit"]);
+            assert!(read.attempts().next().is_none() && read.last_attempt().is_none());
+        });
+    }
+
+    #[test]
+    fn attempts_are_read_as_they_were_noted(
+        statuses in prop::collection::vec((0u16..700).prop_map(Status::from_code), 1..16),
+        times in prop::collection::vec(duration(), 5),
+    ) {
+        let mut record = ExchangeRecord::default();
+        for (place, status) in statuses.iter().enumerate() {
+            let endpoint = format!("10.0.0.{place}:80");
+            record.begin_attempt(place == 1, times[0].unwrap_or_default(), "api", &endpoint);
+            let attempt = record.attempt_at(&endpoint).unwrap();
+            (attempt.status, attempt.is_reused) = (*status, place == 2);
+            (attempt.connect, attempt.tls, attempt.head) = (times[1], times[2], times[3]);
+            (attempt.took, attempt.caused_by) = (times[4], Some(Side::Upstream));
+        }
+        read(&record, |read| {
+            let attempts: Vec<_> = read.attempts().collect();
+            assert_eq!(read.facts.attempts as usize, statuses.len());
+            for (place, (attempt, status)) in attempts.iter().zip(&statuses).enumerate() {
+                let kind = [AttemptKind::First, AttemptKind::Hedge, AttemptKind::Retry][place.min(2)];
+                let endpoint = format!("10.0.0.{place}:80");
+                assert_eq!(*attempt, Attempted {
+                    kind,
+                    is_reused: place == 2,
+                    began: times[0].unwrap_or_default(),
+                    took: times[4],
+                    connect: times[1],
+                    tls: times[2],
+                    head: times[3],
+                    status: *status,
+                    caused_by: Some(Side::Upstream),
+                    error: &b""[..],
+                    upstream: b"api",
+                    endpoint: endpoint.as_bytes(),
+                });
+            }
+            assert_eq!(read.last_attempt(), attempts.last().copied());
         });
     }
 
@@ -109,7 +161,11 @@ proptest! {
     fn bytes_that_are_no_record_are_read_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
         let mut rest = &bytes[..];
         while let Some((record, after)) = Recorded::first_of(rest) {
-            record.captured(&mut SecretNames::default()).for_each(drop);
+            for kind in [CaptureKind::RequestHeader, CaptureKind::ResponseHeader, CaptureKind::Claim] {
+                record.values(kind, &mut SecretNames::default()).for_each(drop);
+            }
+            let lists = (record.attempts().count(), record.passed().count());
+            prop_assert!(lists.0 < 600 && lists.1 < 600 && record.last_attempt().is_some() == (lists.0 > 0));
             prop_assert!(after.len() < rest.len());
             rest = after;
         }
@@ -138,16 +194,31 @@ proptest! {
         };
         prop_assert!(!query(&target).contains(SECRET), "{target} {}", query(&target));
         let mut record = ExchangeRecord::default();
-        record.set(Text::Referer, format!("https://user:{SECRET}@a/b?{pair}").as_bytes());
-        record.capture(CaptureKind::RequestHeader, name.as_bytes(), [SECRET.as_bytes()]);
-        record.capture(CaptureKind::ResponseHeader, b"Set-Cookie", [SECRET.as_bytes()]);
-        record.capture(CaptureKind::RequestHeader, b"Authorization", [SECRET.as_bytes()]);
-        record.capture(CaptureKind::RequestHeader, b"cookie", [SECRET.as_bytes()]);
-        record.capture(CaptureKind::RequestHeader, b"Referer", [target.as_bytes()]);
-        record.capture(CaptureKind::ResponseHeader, b"Location", [format!("//a/b#{pair}").as_bytes()]);
+        record.set_request_head(&fields(&[
+            (name.as_bytes(), SECRET.as_bytes()),
+            (b"Authorization", SECRET.as_bytes()),
+            (b"cookie", SECRET.as_bytes()),
+            (b"Referer", format!("https://user:{SECRET}@a/b?{pair}").as_bytes()),
+            (b"X-Original-URL", target.as_bytes()),
+            (b"Origin", format!("https://user:{SECRET}@a").as_bytes()),
+        ]));
+        record.set_response_head(&fields(&[
+            (b"Set-Cookie", SECRET.as_bytes()),
+            (b"Location", format!("//a/b#{pair}").as_bytes()),
+        ]));
+        record.add_claim(name.as_bytes(), SECRET.as_bytes());
         read(&record, |read| {
-            assert_eq!(read.text(Text::Referer), b"a/b");
-            assert!(read.captured(&mut SecretNames::default()).all(|it| it.value == b"***"));
+            assert_eq!(read.referer(), b"a/b");
+            let mut secrets = SecretNames::default();
+            for kind in [CaptureKind::RequestHeader, CaptureKind::ResponseHeader, CaptureKind::Claim] {
+                for Masked { name, value } in read.values(kind, &mut SecretNames::default()) {
+                    assert_eq!(value, b"***");
+                    let name = JudgedName::new(std::str::from_utf8(name).unwrap());
+                    let mut out = b"x".to_vec();
+                    assert!(read.write_value(kind, &name, &mut secrets, &mut out));
+                    assert_eq!(out, b"x***");
+                }
+            }
         });
     }
 }
@@ -174,9 +245,9 @@ fn only_what_is_secret_is_masked_in_a_query() {
 fn of_the_page_of_a_request_only_host_and_path_are_told() {
     let told = |url: &str| {
         let mut record = ExchangeRecord::default();
-        record.set(Text::Referer, url.as_bytes());
+        record.set_request_head(&fields(&[(b"referer", url.as_bytes())]));
         let mut told = Vec::new();
-        read(&record, |read| told = read.text(Text::Referer).to_vec());
+        read(&record, |read| told = read.referer().to_vec());
         String::from_utf8(told).unwrap()
     };
     assert_eq!(told("https://a.example/b?sid=1#x"), "https://a.example/b");
@@ -190,13 +261,16 @@ fn hostile_lengths_are_bounded_and_take_no_time() {
     let mut record = ExchangeRecord::default();
     for _ in 0..300 {
         record.set(Text::Target, format!("/?q={}", "%25".repeat(60_000)).as_bytes());
-        record.capture(CaptureKind::RequestHeader, &[b'x'; 70_000], [&[b'y'; 70_000][..]]);
+        record.set_response_head(&fields(&[(&[b'x'; 70_000], &[b'y'; 70_000])]));
+        record.add_claim(&[b'x'; 70_000], &[b'y'; 70_000]);
+        record.add_passed(&"z".repeat(70));
     }
+    record.set_response_head(&fields(&[(&b"x"[..], &b"y"[..]); 3_000]));
     record.set(Text::Route, b"the route");
     read(&record, |read| assert_eq!(read.text(Text::Route), b"the route"));
     let mut bytes = Vec::new();
     record.write_to(&mut bytes);
-    assert!(bytes.len() < MAX_TEXTS + 2048, "{}", bytes.len());
+    assert!(bytes.len() < MAX_TEXTS + 8192, "{}", bytes.len());
     assert!(record.capacity() < 4 * MAX_TEXTS, "{}", record.capacity());
     read(&record, |read| {
         read.write_query(&mut SecretNames::default(), &mut Vec::new());
@@ -218,14 +292,61 @@ fn a_failure_has_its_code_and_side() {
 #[test]
 fn several_values_are_one_list_and_a_target_is_one_text() {
     let mut record = ExchangeRecord::default();
-    record.capture(CaptureKind::RequestHeader, b"A", [&b"1"[..], b"2", b""]);
-    record.capture(CaptureKind::RequestHeader, b"B", []);
+    record.set_request_head(&fields(&[(b"A", b"1"), (b"B", b"0"), (b"a", b"2"), (b"A", b"")]));
     record.set_target(b"/a", Some(b""));
     assert_eq!(record.text(Text::Target), b"/a?");
     record.set_target(b"/a", None);
     assert_eq!(record.text(Text::Target), b"/a");
     read(&record, |read| {
-        let captured: Vec<_> = read.captured(&mut SecretNames::default()).collect();
-        assert_eq!((captured.len(), captured[0].value), (1, &b"1, 2, "[..]));
+        let (mut out, mut secrets) = (Vec::new(), SecretNames::default());
+        let mut write = |name: &str| {
+            let name = JudgedName::new(name);
+            read.write_value(CaptureKind::RequestHeader, &name, &mut secrets, &mut out)
+        };
+        assert!(write("a") && !write("c"));
+        assert_eq!(out, b"1, 2, ");
+    });
+}
+
+#[test]
+fn of_two_attempts_beside_each_other_the_one_that_decides_is_the_last() {
+    let mut record = ExchangeRecord::default();
+    record.begin_attempt(false, Duration::ZERO, "api", "10.0.0.1:80");
+    record.begin_attempt(true, Duration::from_micros(5), "api", "10.0.0.2:80");
+    record.decide_by("10.0.0.1:80");
+    record.end_attempt("10.0.0.2:80", Duration::from_micros(9), Some(Kind::Connect.into()));
+    read(&record, |read| {
+        assert_eq!(read.last_attempt().unwrap().endpoint, b"10.0.0.1:80");
+        let other = read.attempts().next().unwrap();
+        assert_eq!((other.kind, other.error), (AttemptKind::Hedge, &b"connect"[..]));
+        assert_eq!(other.took, Some(Duration::from_micros(4)));
+        assert_eq!(other.caused_by, Some(Side::Upstream));
+    });
+}
+
+#[test]
+fn a_long_head_is_kept_as_far_as_there_is_room() {
+    let mut record = ExchangeRecord::default();
+    let long = [b'y'; 20_000];
+    record.set_request_head(&fields(&[(b"A", b"1"), (b"B", &long), (b"C", &long)]));
+    record.set_response_head(&fields(&[
+        (b"D", &long),
+        (b"E", &long),
+        (b"F", &long),
+        (b"G", &long),
+    ]));
+    read(&record, |read| {
+        let lengths = |kind| {
+            let mut secrets = SecretNames::default();
+            let values = read.values(kind, &mut secrets);
+            values.map(|it| (it.name[0], it.value.len())).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            lengths(CaptureKind::RequestHeader),
+            [(b'A', 1), (b'B', MAX_TEXT), (b'C', MAX_TEXT)]
+        );
+        let response = lengths(CaptureKind::ResponseHeader);
+        assert_eq!(response[..2], [(b'D', MAX_TEXT), (b'E', MAX_TEXT)]);
+        assert!(response[2].1 < MAX_TEXT && response.len() <= 3, "{response:?}");
     });
 }

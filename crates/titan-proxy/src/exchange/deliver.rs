@@ -112,7 +112,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             self.sink.close_after();
         }
         self.record.status = Some(response.status);
-        self.record.tell_response(self.snapshot, &response.fields);
+        self.record.tell_response(&response.fields);
         self.sink.start(response, content);
         let budget = self.read_ahead_budget(&pending.attempt).for_body_of(content.length);
         let PendingResponse { call, memory, watch, .. } = pending;
@@ -148,7 +148,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         let granted = self.upgrade.as_ref().map(|upgrade| upgrade.grant(response));
         granted.transpose().map_err(|_| Kind::Internal)?;
         self.record.status = Some(response.status);
-        self.record.tell_response(self.snapshot, &response.fields);
+        self.record.tell_response(&response.fields);
         self.sink.start_tunnel(response);
         Ok(())
     }

@@ -148,16 +148,16 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             let started = self.start(&mut tries, &attempt, &mut pending).await;
             if let Some(second) = tries.second.take() {
                 attempt = *second;
-                self.record.tell_second_won(&attempt);
             }
             let result = match started {
                 Ok(()) => {
                     attempt.note_head(self.record.responded);
-                    tries.cells.first_byte.record(attempt.began().elapsed());
+                    tries.cells.first_byte.record(self.record.time_to_head(&attempt));
                     match self.retry_response(&mut tries, &attempt, pending.as_ref()) {
                         None => self.deliver(*tries.how, &mut pending).await,
                         Some(pause) => {
                             self.count_attempt(&tries, &attempt, false);
+                            self.record.tell_attempt_over(&attempt, None);
                             drop((pending, attempt));
                             self.pause(&mut tries, pause).await?;
                             continue;
@@ -180,6 +180,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
                 Err(error) => error,
             };
             drop(pending);
+            self.record.tell_attempt_over(&attempt, Some(error));
             let telling = self.note_failed(&mut tries, &attempt, error);
             let pause =
                 self.retry_failed(&mut tries, error).ok_or_else(|| self.or_late(telling))?;

@@ -157,7 +157,8 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         let connecting = pin!(worker.pools.get(attempt.endpoint(), options));
         let connecting = (connecting as ConnectionFuture<'_>, attempt.begin());
         tries.cells.attempts.add(1);
-        self.record.tell_second_attempt();
+        let upstream = tries.upstream.config().name.as_str();
+        self.record.tell_second_attempt(upstream, attempt);
         let second = Runner::new(attempt, Some(connecting), pending, self.time_of_try(*tries.how));
         let mut runners = [first.reborrow(), second];
         let (place, end) = self.first_wanted(tries, &mut runners).await?;
@@ -165,6 +166,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         if place == SECOND && end.is_ok() && runners[FIRST].end.is_none() {
             runners[FIRST].attempt.note_outrun();
         }
+        self.record.tell_decisive(runners[place].attempt);
         self.note_loser(tries, &mut runners[FIRST + SECOND - place]);
         Ok((place, end))
     }
@@ -221,6 +223,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             return;
         }
         self.note_sent(loser);
+        self.record.tell_attempt_over(loser.attempt, loser.end.and_then(Result::err));
         match loser.end {
             None => loser.pending.iter().for_each(Pending::note_given_up),
             Some(Ok(responded)) => {

@@ -113,7 +113,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             self.sink.close_after();
         }
         self.record.status = Some(head.status);
-        self.record.tell_response(snapshot, &head.fields);
+        self.record.tell_response(&head.fields);
         self.sink.start(&head, content);
         Ok(encoding)
     }

@@ -98,7 +98,7 @@ impl<'x, C: Channel> PendingResponse<'x, C> {
                     self.attempt.note_response(response.version, self.latency);
                     let took = self.latency.and_then(Latency::so_far);
                     exchange.record.responded = Some((response.status, took));
-                    exchange.record.tell_head(response.status);
+                    exchange.record.tell_head(&self.attempt, response.status);
                     exchange.record.note_status_of_call(&response.fields);
                     self.attempt.note_load(response, self.latency);
                     exchange.check_upgrade(response)?;

@@ -3,24 +3,25 @@
 use super::{Exchange, Record};
 use crate::snapshot::Snapshot;
 use std::borrow::Cow;
-use std::time::Duration;
-use titan_config::HeaderName;
-use titan_http::{FieldName, Fields, Status};
+use std::time::{Duration, Instant};
+use titan_http::{Fields, Status};
 use titan_io::body::{RequestBody, ResponseSink};
 use titan_io::error::{Error, Kind};
-use titan_observe::record::{CacheUse, CaptureKind, ExchangeRecord, Phases, Text, TlsVersion};
+use titan_observe::record::{CacheUse, Text, TlsVersion};
 use titan_observe::trace::trace_id;
 use titan_policies::context::Step;
 use titan_policies::jwt;
 use titan_policies::policy::ExchangeEnd;
-use titan_upstream::attempts::AdmittedAttempt;
+use titan_upstream::attempts::{AdmittedAttempt, Attempt};
 use titan_upstream::connection::Opening;
 use titan_upstream::pool::PooledConnection;
 
 impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
     /// Notes the request as its client has sent it, where anybody is to hear of it.
     pub(super) fn begin_telling(&mut self) {
-        let Some(captures) = &self.snapshot.captures else { return };
+        if !self.snapshot.is_recorded {
+            return;
+        }
         let Exchange { worker, snapshot, origin, request, record: noted, .. } = self;
         let mut telling = worker.observed.begin(noted.started);
         let record = &mut telling.record;
@@ -33,11 +34,9 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
         record.set(Text::Method, request.method.as_str().as_bytes());
         record.set(Text::Host, request.authority().unwrap_or_default());
         record.set_target(request.path(), request.query());
-        record.set(Text::UserAgent, fields.get(FieldName::UserAgent).unwrap_or_default());
-        record.set(Text::Referer, fields.named(b"referer").next().unwrap_or_default());
         let trace = fields.named(b"traceparent").next().and_then(trace_id);
         record.set(Text::TraceId, trace.unwrap_or_default());
-        capture(record, CaptureKind::RequestHeader, &captures.request_headers, fields);
+        record.set_request_head(fields);
         record.set(Text::Listener, origin.listener_policy.name().as_bytes());
         if let Some(agreed) = &origin.agreed {
             let version = if agreed.is_tls13 { TlsVersion::Tls13 } else { TlsVersion::Tls12 };
@@ -75,11 +74,10 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
             record.set(Text::RequestId, id.unwrap_or_default());
         }
         if let Some(claims) = findings.claims() {
-            let wanted = snapshot.captures.iter().flat_map(|captures| &captures.claims);
-            for (name, claim) in wanted {
+            for (name, claim) in &snapshot.captures.0 {
                 let Some(value) = jwt::find(claims, claim) else { continue };
                 let text = value.as_str().map_or_else(|| value.to_string().into(), Cow::Borrowed);
-                record.capture(CaptureKind::Claim, name.as_bytes(), [text.as_bytes()]);
+                record.add_claim(name.as_bytes(), text.as_bytes());
             }
         }
         match &mut noted.tunnel {
@@ -96,7 +94,8 @@ impl Record {
     /// Notes that the request halves of policies are over, if there were any.
     pub(super) fn tell_policies(&mut self, snapshot: &Snapshot, met: &Result<Step, Error>) {
         let Some(telling) = &mut self.telling else { return };
-        if snapshot.chains.of(self.route).is_empty() {
+        let chain = snapshot.chains.of(self.route);
+        if chain.is_empty() {
             return;
         }
         let is_refused = match met {
@@ -105,9 +104,16 @@ impl Record {
             Err(_) => true,
         };
         telling.record.facts.phases.policies = Some(telling.phase());
-        if let Some(place) = self.policies.findings.decided_by.filter(|_| is_refused) {
+        let decided_by = self.policies.findings.decided_by;
+        // Which of them were met is not known where the client has gone meanwhile, or the time was over.
+        if met.is_ok() || decided_by.is_some() {
+            let passed = chain.places().take_while(|place| Some(*place) != decided_by);
+            passed.for_each(|place| telling.record.add_passed(snapshot.chains.name_of(place)));
+        }
+        if let Some(place) = decided_by {
             let name = snapshot.chains.name_of(place);
-            telling.record.set(Text::RefusedBy, name.as_bytes());
+            let text = if is_refused { Text::RefusedBy } else { Text::RespondedBy };
+            telling.record.set(text, name.as_bytes());
         }
     }
 
@@ -128,35 +134,34 @@ impl Record {
         }
     }
 
-    /// Notes that an attempt begins. What is told of an attempt is told of the last one.
+    /// Notes that an attempt begins.
     pub(super) fn tell_attempt(&mut self, upstream: &str, attempt: &AdmittedAttempt) {
         let Some(telling) = &mut self.telling else { return };
         telling.mark = attempt.began();
-        telling.attempt_began = attempt.began();
-        let facts = &mut telling.record.facts;
-        facts.attempts = facts.attempts.saturating_add(1);
-        facts.upstream_status = None;
-        let Phases { connect, tls, upstream_head, .. } = &mut facts.phases;
-        (*connect, *tls, *upstream_head) = (None, None, None);
-        telling.record.set(Text::Upstream, upstream.as_bytes());
-        telling.record.set(Text::Endpoint, attempt.endpoint().text.as_bytes());
+        telling.begin_attempt(false, upstream, attempt);
     }
 
-    /// Notes that a second attempt runs beside the first one.
-    pub(super) fn tell_second_attempt(&mut self) {
+    /// Notes that a second attempt begins beside the first one.
+    pub(super) fn tell_second_attempt(&mut self, upstream: &str, attempt: &AdmittedAttempt) {
         if let Some(telling) = &mut self.telling {
-            let attempts = &mut telling.record.facts.attempts;
-            *attempts = attempts.saturating_add(1);
+            telling.begin_attempt(true, upstream, attempt);
         }
     }
 
-    /// Notes that the second attempt decides what comes of the exchange. How it got its connection is not known.
-    pub(super) fn tell_second_won(&mut self, attempt: &AdmittedAttempt) {
-        let Some(telling) = &mut self.telling else { return };
-        let took = telling.mark.saturating_duration_since(attempt.began());
-        let Phases { connect, tls, upstream_head, .. } = &mut telling.record.facts.phases;
-        (*connect, *tls, *upstream_head) = (None, None, upstream_head.map(|_| took));
-        telling.record.set(Text::Endpoint, attempt.endpoint().text.as_bytes());
+    /// Notes which of two attempts decides what comes of the exchange.
+    pub(super) fn tell_decisive(&mut self, attempt: &AdmittedAttempt) {
+        if let Some(telling) = &mut self.telling {
+            telling.record.decide_by(&attempt.endpoint().text);
+        }
+    }
+
+    /// Notes that an attempt has ended with which the exchange does not end: with that failure, or with a response that the client does
+    /// not get, or because it was not waited for any more.
+    pub(super) fn tell_attempt_over(&mut self, attempt: &Attempt, error: Option<Error>) {
+        if let Some(telling) = &mut self.telling {
+            let at = telling.started.elapsed();
+            telling.record.end_attempt(&attempt.endpoint().text, at, error);
+        }
     }
 
     /// Notes the connection that an attempt has got. One that was there already has taken no time.
@@ -171,27 +176,35 @@ impl Record {
         if connection.was_waited_for() {
             telling.note_wait(waited);
         }
-        let phases = &mut telling.record.facts.phases;
-        phases.connect = connection.opening().map(Opening::connect);
-        phases.tls = opening.tls();
-    }
-
-    /// Notes the status of a response whose head has just come.
-    pub(super) fn tell_head(&mut self, status: Status) {
-        if let Some(telling) = &mut self.telling {
-            telling.phase();
-            let took = telling.mark.saturating_duration_since(telling.attempt_began);
-            telling.record.facts.phases.upstream_head = Some(took);
-            telling.record.facts.upstream_status = Some(status);
+        if let Some(attempt) = telling.record.last_attempt() {
+            attempt.is_reused = connection.opening().is_none();
+            attempt.connect = connection.opening().map(Opening::connect);
+            attempt.tls = opening.tls();
         }
     }
 
+    /// Notes the status of a response whose head has just come.
+    pub(super) fn tell_head(&mut self, attempt: &Attempt, status: Status) {
+        let Some(telling) = &mut self.telling else { return };
+        telling.phase();
+        let at = telling.mark.saturating_duration_since(telling.started);
+        if let Some(attempt) = telling.record.attempt_at(&attempt.endpoint().text) {
+            attempt.head = Some(at.saturating_sub(attempt.began));
+            attempt.status = Some(status);
+        }
+    }
+
+    /// How long the head of the response of that attempt has taken, which has just come.
+    pub(super) fn time_to_head(&self, attempt: &AdmittedAttempt) -> Duration {
+        let noted = self.telling.as_ref().map(|telling| telling.mark);
+        let headed = noted.unwrap_or_else(Instant::now);
+        headed.saturating_duration_since(attempt.began())
+    }
+
     /// Notes what goes out as the head of the response, in place of what was to go out before.
-    pub(super) fn tell_response(&mut self, snapshot: &Snapshot, fields: &Fields) {
-        if let (Some(telling), Some(captures)) = (&mut self.telling, &snapshot.captures) {
-            telling.record.forget(CaptureKind::ResponseHeader);
-            let names = &captures.response_headers;
-            capture(&mut telling.record, CaptureKind::ResponseHeader, names, fields);
+    pub(super) fn tell_response(&mut self, fields: &Fields) {
+        if let Some(telling) = &mut self.telling {
+            telling.record.set_response_head(fields);
         }
     }
 
@@ -200,13 +213,5 @@ impl Record {
         if let Some(telling) = &mut self.telling {
             telling.record.fail(error);
         }
-    }
-}
-
-/// Notes those of the fields that have these names.
-fn capture(record: &mut ExchangeRecord, kind: CaptureKind, names: &[HeaderName], fields: &Fields) {
-    for name in names {
-        let name = name.as_str().as_bytes();
-        record.capture(kind, name, fields.named(name));
     }
 }
