@@ -28,6 +28,20 @@ pub enum Balance {
     StickyCookie(StickyCookie),
 }
 
+impl Balance {
+    /// Its name, as a file has it.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Balance::RoundRobin => "round_robin",
+            Balance::LeastRequests => "least_requests",
+            Balance::P2cEwma => "p2c_ewma",
+            Balance::Random => "random",
+            Balance::ConsistentHash(_) => "consistent_hash",
+            Balance::StickyCookie(_) => "sticky_cookie",
+        }
+    }
+}
+
 /// What is hashed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HashKey {

@@ -459,6 +459,7 @@ fn finish(
         state,
         pressure,
         access_log,
+        recorder,
         log,
         zone,
     } = fields;
@@ -501,6 +502,7 @@ fn finish(
         state: state?,
         pressure: pressure?,
         access_log: access_log.collect::<Option<_>>()?,
+        recorder: recorder?,
         log: log?,
     })
 }

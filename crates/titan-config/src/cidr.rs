@@ -6,6 +6,7 @@ use crate::readers::text;
 use crate::shape::{Shape, TextShape};
 use std::fmt;
 use std::net::IpAddr;
+use std::str::FromStr;
 
 /// A block of addresses: all that share the first `bits` with `address`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +52,15 @@ impl Cidr {
             }
         };
         Cidr { address, bits }
+    }
+}
+
+/// As a file has it; what is wrong is said as files are told.
+impl FromStr for Cidr {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Cidr, String> {
+        parse_cidr(text).map_err(|problem| problem.told())
     }
 }
 

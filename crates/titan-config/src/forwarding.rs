@@ -38,6 +38,9 @@ section! {
         /// The field that carries the request's id to the upstream; error responses of the gateway have the id too.
         /// `off`: requests have none.
         pub request_id: Option<HeaderName> = default("X-Request-Id", request_id()),
+        /// Whether clients get the id in the same field of each response, in place of what the upstream has there. `titan recorder`
+        /// and logs find the request by it.
+        pub respond_with_id: bool = default("true", boolean()),
         /// The pseudonym of this gateway in Via (RFC 9110 section 7.6.3). `off`: Via is not extended, and request loops
         /// are not detected.
         pub via: Option<Token> = default("titan", word_or("off", None, token().map(Some))),

@@ -19,6 +19,7 @@ use crate::pressure::{Pressure, pressure};
 use crate::problem::Problem;
 use crate::read::{At, Read, at, default, lenient, optional, required};
 use crate::readers::{Named, boolean, mapping, one_or_list, short_for, text, whole, word_or};
+use crate::recorder::{Recorder, recorder};
 use crate::report::Report;
 use crate::resolver::{Resolver, resolver};
 use crate::route::Route;
@@ -72,6 +73,8 @@ pub struct Config {
     pub pressure: Option<Pressure>,
     /// Where exchanges are logged, in file order; empty for nowhere.
     pub access_log: Vec<AccessLog>,
+    /// What is kept of the last exchanges; `None` for nothing.
+    pub recorder: Option<Recorder>,
     /// What the gateway tells of itself.
     pub log: Log,
     /// What is allowed but probably not meant; empty for a clean file.
@@ -116,6 +119,7 @@ impl fmt::Debug for Unmasked<'_> {
             state,
             pressure,
             access_log,
+            recorder,
             log,
             warnings,
             file_names,
@@ -138,6 +142,7 @@ impl fmt::Debug for Unmasked<'_> {
             .field("state", state)
             .field("pressure", pressure)
             .field("access_log", access_log)
+            .field("recorder", recorder)
             .field("log", log)
             .field("warnings", warnings)
             .field("file_names", file_names)
@@ -266,6 +271,8 @@ section! {
         /// Where exchanges are logged: one destination or several, each with a format and conditions of its own.
         pub(crate) access_log: Vec<Option<AccessLogDraft>> =
             default("[]", one_or_list(lenient(access_log()), 0..=MAX_ACCESS_LOGS)),
+        /// What is kept of the last exchanges, in memory; `off` for nothing.
+        pub(crate) recorder: Option<Option<Recorder>> = default("{}", lenient(recorder())),
         /// What the gateway tells of itself on standard error. There is no line for each request.
         pub(crate) log: Option<Log> = default("{}", lenient(log())),
         /// Where this gateway runs: endpoints of upstreams that are in another `zone` get requests only as far as too few others

@@ -118,6 +118,8 @@ mod concurrency;
 
 mod pressure;
 
+mod recorder;
+
 mod target;
 
 mod health;
@@ -223,6 +225,7 @@ pub use policy::*;
 pub use pressure::Pressure;
 pub use quantity::{ByteSize, Cap, Percent, duration};
 pub use record_schema::access_log_schema;
+pub use recorder::Recorder;
 pub use reference::reference;
 pub use report::Report;
 pub use resolved::Resolved;

@@ -18,6 +18,14 @@ impl Problem {
         Problem { reason: reason.into(), help: None, part: None }
     }
 
+    /// What is wrong and what to write, in one sentence.
+    pub(crate) fn told(&self) -> String {
+        match &self.help {
+            Some(help) => format!("{}: {help}", self.reason),
+            None => self.reason.clone(),
+        }
+    }
+
     pub(crate) fn help(mut self, help: impl Into<String>) -> Problem {
         self.help = Some(help.into());
         self

@@ -5,6 +5,7 @@ use crate::read::Read;
 use crate::readers::{one_or_list, text};
 use crate::shape::TextShape;
 use std::fmt;
+use std::str::FromStr;
 use titan_http::Status;
 
 /// A set of statuses.
@@ -30,6 +31,16 @@ impl Statuses {
     /// Whether a status is one of them.
     pub fn contains(&self, status: Status) -> bool {
         self.0.iter().any(|(first, last)| (*first..=*last).contains(&status.code()))
+    }
+}
+
+/// One or several between commas, each as a file has it.
+impl FromStr for Statuses {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Statuses, String> {
+        let ranges = text.split(',').map(|range| parse_range(range.trim()).map_err(|it| it.told()));
+        Ok(Statuses(ranges.collect::<Result<_, _>>()?))
     }
 }
 

@@ -4,6 +4,7 @@ use crate::destination::{Destination, Lines};
 use crate::format::Formatter;
 use crate::observer::Subscriber;
 use crate::record::{Recorded, Text};
+use crate::ring::Batch;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -78,7 +79,8 @@ fn is_among(only: &LogOnly, record: &Recorded<'_>) -> bool {
 }
 
 impl Subscriber for AccessLogWriter {
-    fn take(&mut self, mut records: &[u8]) {
+    fn take(&mut self, batch: &Arc<Batch>) {
+        let mut records = batch.records();
         self.lines.clear();
         while let Some((record, rest)) = Recorded::first_of(records) {
             if self.wants(&record) {

@@ -61,6 +61,19 @@ impl Formatter {
     }
 }
 
+/// Writes records in full: what JSON logs have of them, both heads, claims, attempts and decisions.
+#[derive(Debug, Default)]
+pub struct FullFormatter {
+    memory: Memory,
+}
+
+impl FullFormatter {
+    /// Appends a record as an object of JSON, without the end of a line.
+    pub fn object(&mut self, record: &Recorded<'_>, out: &mut Vec<u8>) {
+        json::write_full(&mut self.memory, record, out);
+    }
+}
+
 /// The names, and what is secret of what they name.
 fn judged(names: impl Iterator<Item = impl ToString>) -> Vec<JudgedName> {
     names.map(|name| JudgedName::new(name.to_string())).collect()

@@ -8,11 +8,13 @@
 //! | the trace that a request belongs to | [`trace`] |
 //! | one record for each exchange | [`record`] |
 //! | what else of messages and tokens a record has | [`captures`] |
+//! | what was decided about a request, from its record | [`decisions`] |
 //! | records as lines of text | [`format`] |
 //! | records on their way from a worker to the thread that reads them | [`ring`] |
 //! | that thread, and whom it tells | [`observer`] |
 //! | where lines are written to | [`destination`] |
 //! | the access log | [`access`] |
+//! | the last exchanges in memory, and exchanges live | [`recorder`] |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
 
@@ -24,6 +26,8 @@ pub mod record;
 
 pub mod captures;
 
+pub mod decisions;
+
 pub mod format;
 
 pub mod ring;
@@ -33,5 +37,7 @@ pub mod observer;
 pub mod destination;
 
 pub mod access;
+
+pub mod recorder;
 
 pub mod events;

@@ -23,8 +23,8 @@ pub enum Message {
 
 /// Somebody who is told of exchanges, on the thread of the observer: what takes long there delays all others.
 pub trait Subscriber: Send {
-    /// Takes records, one after the other, as [`Recorded::first_of`](crate::record::Recorded::first_of) reads them.
-    fn take(&mut self, records: &[u8]);
+    /// Takes records. It may keep the batch.
+    fn take(&mut self, batch: &Arc<Batch>);
 
     /// Opens its files anew: somebody may have renamed them.
     fn reopen(&mut self) {}
@@ -128,7 +128,9 @@ fn run(messages: &Receiver<Message>, is_reopening: &AtomicBool) {
     while let Ok(message) = messages.recv() {
         match message {
             Message::Records(batch) => {
-                subscribers.iter_mut().for_each(|subscriber| subscriber.take(batch.records()));
+                let batch = Arc::new(batch);
+                subscribers.iter_mut().for_each(|subscriber| subscriber.take(&batch));
+                batch.arrive();
             }
             Message::Subscribers(others) => subscribers = others,
             Message::Reopen => {
@@ -152,7 +154,8 @@ mod tests {
     struct Notes(char, Arc<Mutex<String>>);
 
     impl Subscriber for Notes {
-        fn take(&mut self, mut records: &[u8]) {
+        fn take(&mut self, batch: &Arc<Batch>) {
+            let mut records = batch.records();
             while let Some((record, rest)) = Recorded::first_of(records) {
                 let route = String::from_utf8_lossy(record.text(Text::Route)).into_owned();
                 self.1.lock().unwrap().push_str(&format!("{}{route} ", self.0));
@@ -169,7 +172,7 @@ mod tests {
     fn a_subscriber_that_panics_is_noticed() {
         struct Bomb;
         impl Subscriber for Bomb {
-            fn take(&mut self, _: &[u8]) {
+            fn take(&mut self, _: &Arc<Batch>) {
                 panic!("it was to be expected");
             }
         }
@@ -177,7 +180,7 @@ mod tests {
         assert!(!observer.has_ended());
         observer.way().tell(vec![Box::new(Bomb)]);
         let mut ring = observer.rings().next().unwrap();
-        ring.push(&ExchangeRecord::default());
+        ring.push(&ExchangeRecord::default(), false);
         ring.flush();
         while !observer.has_ended() {
             thread::yield_now();
@@ -191,7 +194,7 @@ mod tests {
         let mut send = |ring: usize, route: &str| {
             let mut record = ExchangeRecord::default();
             record.set(Text::Route, route.as_bytes());
-            rings[ring].push(&record);
+            rings[ring].push(&record, false);
             assert!(rings[ring].flush() && rings[ring].take_dropped() == 0);
         };
         let way = observer.way();

@@ -8,7 +8,7 @@ mod bytes;
 mod head;
 mod recorded;
 
-pub use attempted::{AttemptKind, Attempted};
+pub use attempted::{AttemptKind, Attempted, Chosen};
 pub use recorded::{Masked, Recorded};
 
 use std::net::IpAddr;

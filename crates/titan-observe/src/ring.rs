@@ -9,7 +9,7 @@
 
 use crate::record::ExchangeRecord;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// How many bytes of records are collected before they are handed on. Of smaller batches a busy worker makes so many that waking
@@ -23,6 +23,8 @@ const MAX_RETURNED: usize = 4;
 /// A worker's end.
 pub struct Ring<M> {
     filling: Vec<u8>,
+    /// Where in it the notable ones begin.
+    notable: Vec<u32>,
     /// How many records `filling` has.
     records: u64,
     /// How many were dropped since that was asked.
@@ -36,6 +38,9 @@ pub struct Ring<M> {
 /// Records of one worker. Their memory goes back to it, or is freed, when this is dropped.
 pub struct Batch {
     records: Vec<u8>,
+    /// Where the notable ones begin.
+    notable: Vec<u32>,
+    is_on_its_way: AtomicBool,
     on_their_way: Arc<AtomicUsize>,
     give_back: SyncSender<Vec<u8>>,
 }
@@ -46,6 +51,7 @@ impl<M: From<Batch>> Ring<M> {
         let (give_back, emptied) = sync_channel(MAX_RETURNED);
         Ring {
             filling: Vec::new(),
+            notable: Vec::new(),
             records: 0,
             dropped: 0,
             on_their_way: Arc::default(),
@@ -55,11 +61,14 @@ impl<M: From<Batch>> Ring<M> {
         }
     }
 
-    /// Takes a record. It is dropped if too much is on its way.
-    pub fn push(&mut self, record: &ExchangeRecord) {
+    /// Takes a record, which may be worth to be kept for longer than others. It is dropped if too much is on its way.
+    pub fn push(&mut self, record: &ExchangeRecord, is_notable: bool) {
         if self.filling.len() >= BATCH && !self.flush() {
             self.dropped += 1;
             return;
+        }
+        if is_notable {
+            self.notable.push(u32::try_from(self.filling.len()).expect("bounded by `BATCH`"));
         }
         record.write_to(&mut self.filling);
         self.records += 1;
@@ -82,8 +91,13 @@ impl<M: From<Batch>> Ring<M> {
         let next = self.emptied.try_recv().unwrap_or_default();
         let records = std::mem::replace(&mut self.filling, next);
         self.on_their_way.fetch_add(1, Ordering::Relaxed);
-        let on_their_way = Arc::clone(&self.on_their_way);
-        let batch = Batch { records, on_their_way, give_back: self.give_back.clone() };
+        let batch = Batch {
+            records,
+            notable: std::mem::take(&mut self.notable),
+            is_on_its_way: AtomicBool::new(true),
+            on_their_way: Arc::clone(&self.on_their_way),
+            give_back: self.give_back.clone(),
+        };
         let count = std::mem::take(&mut self.records);
         // A reader that has ended gets none: dropping the batch counts it off.
         if self.reader.try_send(batch.into()).is_err() {
@@ -98,6 +112,18 @@ impl Batch {
     pub fn records(&self) -> &[u8] {
         &self.records
     }
+
+    /// The notable ones, each with those behind it.
+    pub fn notable(&self) -> impl Iterator<Item = &[u8]> {
+        self.notable.iter().map(|start| &self.records[*start as usize..])
+    }
+
+    /// Says that it has come to its reader, who may keep it: it is under way no more.
+    pub fn arrive(&self) {
+        if self.is_on_its_way.swap(false, Ordering::Relaxed) {
+            self.on_their_way.fetch_sub(1, Ordering::Release);
+        }
+    }
 }
 
 impl Drop for Batch {
@@ -105,7 +131,7 @@ impl Drop for Batch {
         let mut records = std::mem::take(&mut self.records);
         records.clear();
         let _ = self.give_back.try_send(records);
-        self.on_their_way.fetch_sub(1, Ordering::Release);
+        self.arrive();
     }
 }
 
@@ -135,11 +161,14 @@ mod tests {
         let (sender, receiver) = sync_channel::<Batch>(MAX_BATCHES);
         let mut ring = Ring::new(sender);
         assert!(ring.flush() && receiver.try_recv().is_err(), "nothing is handed on");
-        ring.push(&record("/a"));
-        ring.push(&record("/b"));
+        ring.push(&record("/a"), false);
+        ring.push(&record("/b"), true);
         assert!(receiver.try_recv().is_err(), "not yet");
         assert!(ring.flush());
-        assert_eq!(paths(&receiver.try_recv().unwrap()), ["/a", "/b"]);
+        let batch = receiver.try_recv().unwrap();
+        assert_eq!(paths(&batch), ["/a", "/b"]);
+        let notable: Vec<_> = batch.notable().map(|it| Recorded::first_of(it).unwrap().0).collect();
+        assert_eq!((notable.len(), notable[0].path()), (1, &b"/b"[..]));
         assert_eq!(ring.take_dropped(), 0);
     }
 
@@ -147,7 +176,7 @@ mod tests {
     fn fill(ring: &mut Ring<Batch>, one: &ExchangeRecord) -> usize {
         let mut taken = 0;
         loop {
-            ring.push(one);
+            ring.push(one, false);
             match ring.take_dropped() {
                 0 => taken += 1,
                 _ => return taken,
@@ -175,13 +204,27 @@ mod tests {
     }
 
     #[test]
+    fn what_has_arrived_may_be_kept() {
+        let (sender, receiver) = sync_channel::<Batch>(MAX_BATCHES);
+        let (mut ring, mut kept) = (Ring::new(sender), Vec::new());
+        for _ in 0..MAX_BATCHES + 1 {
+            ring.push(&record("/a"), false);
+            assert!(ring.flush());
+            kept.push(receiver.try_recv().unwrap());
+            kept.iter().for_each(Batch::arrive);
+        }
+        drop(kept);
+        assert_eq!(ring.on_their_way.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
     fn what_nobody_reads_any_more_is_counted() {
         let (sender, receiver) = sync_channel::<Batch>(MAX_BATCHES);
         let mut ring = Ring::new(sender);
         drop(receiver);
         for _ in 0..3 {
-            ring.push(&record("/a"));
-            ring.push(&record("/b"));
+            ring.push(&record("/a"), false);
+            ring.push(&record("/b"), true);
             ring.flush();
         }
         assert_eq!(ring.take_dropped(), 6);

@@ -8,6 +8,7 @@ use titan_io::counter::Durations;
 use titan_io::exemplar::{Exemplar, Exemplars};
 use titan_observe::observer::Subscriber;
 use titan_observe::record::{Event, Recorded, Text};
+use titan_observe::ring::Batch;
 
 /// Notes them from records of exchanges.
 pub(crate) struct ExemplarNotes {
@@ -34,7 +35,8 @@ impl ExemplarNotes {
 }
 
 impl Subscriber for ExemplarNotes {
-    fn take(&mut self, mut records: &[u8]) {
+    fn take(&mut self, batch: &Arc<Batch>) {
+        let mut records = batch.records();
         while let Some((record, rest)) = Recorded::first_of(records) {
             // A tunnel is counted when it opens; how long it lasts is no duration of a request.
             if record.facts.event == Event::Request {

@@ -44,6 +44,7 @@ pub(crate) struct Forwarding {
     x_real_ip: bool,
     forwarded: bool,
     request_id: Option<IdField>,
+    responds_with_id: bool,
     /// The pseudonym.
     via: Option<Box<str>>,
     client_cert: ClientCert,
@@ -106,6 +107,7 @@ impl Forwarding {
             x_real_ip,
             forwarded,
             request_id,
+            respond_with_id: responds_with_id,
             via,
             client_cert,
             server,
@@ -121,6 +123,7 @@ impl Forwarding {
             x_real_ip,
             forwarded,
             request_id,
+            responds_with_id,
             via,
             client_cert,
             server,
@@ -343,8 +346,12 @@ impl Forwarding {
     pub(crate) fn set_response_fields(
         &self,
         origin: &Origin,
+        request: &Fields,
         head: &mut ResponseHead,
     ) -> Result<(), BadField> {
+        if self.responds_with_id {
+            self.pass_id(request, &mut head.fields)?;
+        }
         if origin.scheme == Scheme::Https
             && let Some(hsts) = &*origin.listener_policy.hsts()
         {

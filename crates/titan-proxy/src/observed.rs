@@ -3,15 +3,20 @@
 use std::cell::{Cell, RefCell};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use titan_config::Upstream;
 use titan_observe::observer::Message;
-use titan_observe::record::{Event, ExchangeRecord};
+use titan_observe::record::{Chosen, Event, ExchangeRecord};
+use titan_observe::recorder::Recorder;
 use titan_observe::ring::Ring;
 use titan_upstream::attempts::AdmittedAttempt;
 
 /// What a worker keeps to tell of its exchanges.
 pub(crate) struct Observed {
     ring: RefCell<Ring<Message>>,
+    /// Outlives snapshots.
+    recorder: Arc<Recorder>,
     #[expect(clippy::vec_box, reason = "a record is lent for each request, and large")]
     unused: RefCell<Vec<Box<OpenRecord>>>,
     /// The same moment on both clocks.
@@ -40,10 +45,10 @@ const KEPT: usize = 256;
 const KEPT_BYTES: usize = 16 << 10;
 
 impl Observed {
-    /// Records go into `ring`.
-    pub(crate) fn new(ring: Ring<Message>) -> Rc<Observed> {
+    /// Records go into `ring`; which of them the recorder keeps for longer, it says itself.
+    pub(crate) fn new(ring: Ring<Message>, recorder: Arc<Recorder>) -> Rc<Observed> {
         let (ring, unused) = (RefCell::new(ring), RefCell::default());
-        Rc::new(Observed { ring, unused, moment: Cell::new(moment()) })
+        Rc::new(Observed { ring, recorder, unused, moment: Cell::new(moment()) })
     }
 
     /// An empty record of what began then.
@@ -59,7 +64,7 @@ impl Observed {
 
     /// Takes a record. If too much is on its way, it is dropped.
     fn take(&self, record: &ExchangeRecord) {
-        self.ring.borrow_mut().push(record);
+        self.ring.borrow_mut().push(record, self.recorder.notes(record));
     }
 
     /// Keeps the memory of a record that was told.
@@ -111,11 +116,17 @@ impl OpenRecord {
     pub(crate) fn begin_attempt(
         &mut self,
         is_hedge: bool,
-        upstream: &str,
+        upstream: &Upstream,
         attempt: &AdmittedAttempt,
     ) {
         let began = attempt.began().saturating_duration_since(self.started);
-        self.record.begin_attempt(is_hedge, began, upstream, &attempt.endpoint().text);
+        let chosen = Chosen {
+            upstream: upstream.name.as_str(),
+            endpoint: &attempt.endpoint().text,
+            balance: upstream.balance.as_str(),
+            choices: attempt.choices(),
+        };
+        self.record.begin_attempt(is_hedge, began, chosen);
     }
 
     /// Notes that the exchange has waited for its turn.

@@ -25,6 +25,7 @@ use titan_io::tls::{ClientTls, Files};
 use titan_observe::captures::Captures;
 use titan_observe::destination::DestinationFigures;
 use titan_observe::events::Log;
+use titan_observe::recorder::Recorder;
 use titan_policies::chain::Chains;
 use titan_policies::credentials::PolicyCredentials;
 use titan_policies::jwt::Revocations;
@@ -72,6 +73,8 @@ pub(crate) struct Snapshot {
     pub(crate) captures: Captures,
     /// Whether exchanges are told of.
     pub(crate) is_recorded: bool,
+    /// The last exchanges; without memory where none are kept.
+    pub(crate) recorder: Arc<Recorder>,
     /// What is counted of each access log.
     pub(crate) access_logs: Vec<Arc<DestinationFigures>>,
     /// The tunnels that are open.
@@ -169,7 +172,8 @@ impl Snapshot {
                 limits: endpoint_stream_limits(&config.limits),
                 write: config.timeouts.write,
             },
-            is_recorded: true,
+            is_recorded: config.recorder.is_some() || !config.access_log.is_empty(),
+            recorder: registry.shared((), Recorder::default),
             captures: Captures::of(&config.access_log),
             access_logs: log_figures(&config.access_log, registry),
             tunnels: registry.shared((), Tunnels::default),

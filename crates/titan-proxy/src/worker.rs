@@ -74,7 +74,7 @@ impl Worker {
             io,
             members: KnownMembers::default(),
             policies: PerWorker::default(),
-            observed: Observed::new(records),
+            observed: Observed::new(records, Arc::clone(&snapshot.recorder)),
             snapshot: RefCell::new(Rc::new(snapshot)),
             index,
             metrics,

@@ -360,6 +360,11 @@ impl Attempt {
         &self.members.endpoints()[self.chosen]
     }
 
+    /// How many endpoints there were to choose from, those that take no requests among them.
+    pub fn choices(&self) -> usize {
+        self.members.endpoints().len()
+    }
+
     /// Why it has no connection when its time is over: it has waited for one that others use, or the endpoint has accepted none.
     pub fn why_unconnected(&self) -> Kind {
         match self.endpoint().slots.waiting() {

@@ -141,7 +141,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("include", Mark::Joined), ("workers", Mark::Inside), ("listeners", Mark::Inside), ("routes", Mark::Inside),
         ("upstreams", Mark::Inside), ("policies", Mark::Inside), ("apply", Mark::Chain),
         ("jwt_revocations", Mark::Need), ("state", Mark::Neutral), ("pressure", Mark::Need), ("zone", Mark::Neutral),
-        ("access_log", Mark::Need),
+        ("access_log", Mark::Need), ("recorder", Mark::Need),
         ("log", Mark::Inside),
         ("limits", Mark::Inside),
         ("error_pages", Mark::Neutral),
@@ -498,12 +498,16 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ("forwarding", &[
         ("trusted_proxies", Mark::Grant), ("trusted_field", Mark::Unknown), ("x_forwarded", Mark::Scale(ON)),
         ("x_real_ip", Mark::Scale(ON)), ("forwarded", Mark::Scale(ON)), ("request_id", Mark::Unknown),
+        ("respond_with_id", Mark::Neutral),
         ("via", Mark::Need), ("client_cert", Mark::Scale(&["chain", "leaf", "off"])),
         ("server", Mark::Scale(&["remove", "", "pass"])),
     ]),
     ("pressure", &[
         ("stop_keep_alive", Mark::Neutral), ("shed", Mark::Neutral), ("stop_accepting", Mark::Larger),
         ("max_memory", Mark::Neutral), ("max_lag", Mark::Neutral),
+    ]),
+    ("recorder", &[
+        ("memory", Mark::Neutral),
     ]),
     ("log", &[
         ("level", Mark::Scale(LEVELS)), ("areas", Mark::Scale(LEVELS)), ("format", Mark::Neutral),

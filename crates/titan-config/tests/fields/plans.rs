@@ -44,6 +44,7 @@ const OTHERS: &[&str] = &[
 
 /// Another file for what no single line changes.
 const PAIRS: &[Row] = &[
+    ("recorder", "memory", "recorder: { memory: 7MiB }", "recorder: { memory: 8MiB }"),
     (
         "rate_key",
         "param",

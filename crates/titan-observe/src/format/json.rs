@@ -3,7 +3,8 @@
 
 use super::template::side_name;
 use super::{Memory, judged, text};
-use crate::record::{Attempted, CaptureKind, Facts, Phases, Recorded, Text};
+use crate::decisions::{Decision, decisions};
+use crate::record::{Attempted, CaptureKind, Facts, Masked, Phases, Recorded, Text};
 use crate::secret::JudgedName;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -47,20 +48,7 @@ impl Json {
 
     /// Appends the object of a record.
     pub(super) fn write(&self, memory: &mut Memory, record: &Recorded<'_>, out: &mut Vec<u8>) {
-        let Facts { event, started, took, .. } = record.facts;
-        out.extend_from_slice(b"{\"time\":\"");
-        memory.stamps.rfc3339(started, out);
-        out.push(b'"');
-        let mut object = Object(out);
-        object.word(text!("event"), event.name());
-        client(record, &mut object);
-        request(memory, record, &mut object);
-        let last = record.last_attempt();
-        response(record, last.as_ref(), &mut object);
-        phases(record, last.as_ref(), &mut object);
-        object.duration(key!("duration_ms"), Some(took));
-        object.text(text!("request_id"), record.text(Text::RequestId));
-        object.text(text!("trace_id"), record.text(Text::TraceId));
+        let mut object = begin(memory, record, out);
         let Json { request_headers, response_headers, claims } = self;
         let of_request = (CaptureKind::RequestHeader, &request_headers[..]);
         object.captured(key!("request_headers"), of_request, (record, memory));
@@ -69,6 +57,83 @@ impl Json {
         object.captured(key!("claims"), (CaptureKind::Claim, claims), (record, memory));
         out.push(b'}');
     }
+}
+
+/// Appends the object of a record with everything that it has.
+pub(super) fn write_full(memory: &mut Memory, record: &Recorded<'_>, out: &mut Vec<u8>) {
+    let mut object = begin(memory, record, out);
+    let secrets = &mut memory.secrets;
+    for (key, kind) in [
+        (key!("request_head"), CaptureKind::RequestHeader),
+        (key!("response_head"), CaptureKind::ResponseHeader),
+        (key!("claims"), CaptureKind::Claim),
+    ] {
+        let pairs = record.values(kind, secrets).map(|Masked { name, value }| [name, value]);
+        object.list(key, pairs, |[name, value], object| {
+            object.0.push(b'[');
+            object.quoted(name);
+            object.0.push(b',');
+            object.quoted(value);
+            object.0.push(b']');
+        });
+    }
+    object.list(key!("tried"), record.attempts(), attempt);
+    object.list(key!("decisions"), decisions(record).into_iter(), decision);
+    out.push(b'}');
+}
+
+/// Begins the object of a record with what each of them has.
+fn begin<'o>(memory: &mut Memory, record: &Recorded<'_>, out: &'o mut Vec<u8>) -> Object<'o> {
+    let Facts { event, started, took, .. } = record.facts;
+    out.extend_from_slice(b"{\"time\":\"");
+    memory.stamps.rfc3339(started, out);
+    out.push(b'"');
+    let mut object = Object(out);
+    object.word(text!("event"), event.name());
+    client(record, &mut object);
+    request(memory, record, &mut object);
+    let last = record.last_attempt();
+    response(record, last.as_ref(), &mut object);
+    phases(record, last.as_ref(), &mut object);
+    object.duration(key!("duration_ms"), Some(took));
+    object.text(text!("request_id"), record.text(Text::RequestId));
+    object.text(text!("trace_id"), record.text(Text::TraceId));
+    object
+}
+
+/// An attempt as an object.
+fn attempt(attempt: Attempted<&[u8]>, object: &mut Object<'_>) {
+    let Attempted { kind, is_reused, began, took, connect, tls, head, .. } = attempt;
+    let Attempted { status, caused_by, error, upstream, endpoint, balance, choices, .. } = attempt;
+    object.0.extend_from_slice(b"{\"kind\":\"");
+    object.0.extend_from_slice(kind.name().as_bytes());
+    object.0.push(b'"');
+    object.text(text!("upstream"), upstream);
+    object.text(text!("endpoint"), endpoint);
+    object.text(text!("balance"), balance);
+    object.number(key!("choices"), choices.into());
+    object.duration(key!("began_ms"), Some(began));
+    object.duration(key!("took_ms"), took);
+    object.truth(key!("reused"), is_reused);
+    object.duration(key!("connect_ms"), connect);
+    object.duration(key!("tls_ms"), tls);
+    object.duration(key!("head_ms"), head);
+    object.status(key!("status"), status);
+    object.text(text!("error"), error);
+    if let Some(side) = caused_by {
+        object.word(text!("caused_by"), side_name(side));
+    }
+    object.0.push(b'}');
+}
+
+fn decision(decision: Decision, object: &mut Object<'_>) {
+    let Decision { at, what, text } = decision;
+    object.0.extend_from_slice(b"{\"what\":\"");
+    object.0.extend_from_slice(what.name().as_bytes());
+    object.0.push(b'"');
+    object.duration(key!("at_ms"), at);
+    object.text(text!("text"), text.as_bytes());
+    object.0.push(b'}');
 }
 
 /// Who sent it, and over what.
@@ -114,11 +179,7 @@ fn response(record: &Recorded<'_>, last: Option<&Attempted<&[u8]>>, object: &mut
     object.status(key!("status"), status);
     object.status(key!("upstream_status"), last.and_then(|last| last.status));
     object.number(key!("response_bytes"), response_bytes);
-    let complete: &[u8] = match record.facts.is_complete {
-        true => b",\"complete\":true",
-        false => b",\"complete\":false",
-    };
-    object.0.extend_from_slice(complete);
+    object.truth(key!("complete"), record.facts.is_complete);
     object.text(text!("error"), record.text(Text::Error));
     if let Some(side) = caused_by {
         object.word(text!("caused_by"), side_name(side));
@@ -161,6 +222,35 @@ impl Object<'_> {
         self.0.extend_from_slice(key);
         text::json(value, self.0);
         self.0.push(b'"');
+    }
+
+    /// A text within a list.
+    fn quoted(&mut self, value: &[u8]) {
+        self.0.push(b'"');
+        text::json(value, self.0);
+        self.0.push(b'"');
+    }
+
+    fn list<T>(
+        &mut self,
+        key: &[u8],
+        items: impl Iterator<Item = T>,
+        write: impl Fn(T, &mut Object<'_>),
+    ) {
+        self.0.extend_from_slice(key);
+        self.0.push(b'[');
+        for (place, item) in items.enumerate() {
+            if place > 0 {
+                self.0.push(b',');
+            }
+            write(item, self);
+        }
+        self.0.push(b']');
+    }
+
+    fn truth(&mut self, key: &[u8], value: bool) {
+        self.0.extend_from_slice(key);
+        self.0.extend_from_slice(if value { b"true" } else { b"false" });
     }
 
     fn number(&mut self, key: &[u8], value: u64) {

@@ -1,7 +1,7 @@
 //! What lines say, and that nobody obeys them.
 
 use super::*;
-use crate::record::{CacheUse, ExchangeRecord, Facts, Phases, Text, TlsVersion};
+use crate::record::{CacheUse, Chosen, ExchangeRecord, Facts, Phases, Text, TlsVersion};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -10,6 +10,10 @@ use std::time::Duration;
 use titan_config::{AccessLog, Config, LogField};
 use titan_http::{FieldName, Fields, Scheme, Status, Version};
 use titan_io::error::Kind;
+
+fn chosen(endpoint: &str) -> Chosen<'_> {
+    Chosen { upstream: "api", endpoint, balance: "random", choices: 3 }
+}
 
 fn fields(lines: &[(&str, &[u8])]) -> Fields {
     let mut fields = Fields::default();
@@ -53,8 +57,8 @@ fn full() -> ExchangeRecord {
     ] {
         record.set(text, value.as_bytes());
     }
-    record.begin_attempt(false, Duration::ZERO, "api", "10.0.0.2:80");
-    record.begin_attempt(false, Duration::ZERO, "api", "10.0.0.1:80");
+    record.begin_attempt(false, Duration::ZERO, chosen("10.0.0.2:80"));
+    record.begin_attempt(false, Duration::ZERO, chosen("10.0.0.1:80"));
     let last = record.attempt_at("10.0.0.1:80").expect("it has begun");
     (last.connect, last.tls, last.head) = (micros(310), micros(2_100), micros(9_800));
     last.status = Some(Status::SERVICE_UNAVAILABLE);

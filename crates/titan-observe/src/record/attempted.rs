@@ -32,6 +32,23 @@ pub struct Attempted<T> {
     pub upstream: T,
     /// The address of the endpoint.
     pub endpoint: T,
+    /// How it was chosen.
+    pub balance: T,
+    /// Of how many, those that take no requests among them.
+    pub choices: u16,
+}
+
+/// The endpoint of an attempt, and how it was chosen.
+#[derive(Clone, Copy, Debug)]
+pub struct Chosen<'t> {
+    /// The name of the upstream.
+    pub upstream: &'t str,
+    /// The address of the endpoint.
+    pub endpoint: &'t str,
+    /// How it was chosen.
+    pub balance: &'static str,
+    /// Of how many.
+    pub choices: usize,
 }
 
 /// Why an attempt was made.
@@ -60,11 +77,13 @@ impl AttemptKind {
 impl<T> Attempted<T> {
     /// The same with other texts.
     pub(super) fn map<U>(self, mut text: impl FnMut(T) -> U) -> Attempted<U> {
-        let Attempted { error, upstream, endpoint, .. } = self;
+        let Attempted { error, upstream, endpoint, balance, .. } = self;
         Attempted {
             error: text(error),
             upstream: text(upstream),
             endpoint: text(endpoint),
+            balance: text(balance),
+            choices: self.choices,
             kind: self.kind,
             is_reused: self.is_reused,
             began: self.began,
@@ -78,23 +97,25 @@ impl<T> Attempted<T> {
     }
 }
 
+/// How long it took from the start of an exchange to the head of its response; where the gateway has responded by itself, to the
+/// end.
+pub(super) fn time_to_head<T>(last: Option<&Attempted<T>>, took: Duration) -> Duration {
+    let headed = last.and_then(|last| Some(last.began + last.head?));
+    headed.unwrap_or(took)
+}
+
 impl ExchangeRecord {
     /// Notes that an attempt begins, so long after the start of the exchange.
-    pub fn begin_attempt(
-        &mut self,
-        is_hedge: bool,
-        began: Duration,
-        upstream: &str,
-        endpoint: &str,
-    ) {
+    pub fn begin_attempt(&mut self, is_hedge: bool, began: Duration, chosen: Chosen<'_>) {
+        let Chosen { upstream, endpoint, balance, choices } = chosen;
         let kind = match (is_hedge, self.attempts.is_empty()) {
             (true, _) => AttemptKind::Hedge,
             (false, true) => AttemptKind::First,
             (false, false) => AttemptKind::Retry,
         };
         self.facts.attempts = self.facts.attempts.saturating_add(1);
-        let [upstream, endpoint] =
-            [upstream, endpoint].map(|text| self.push_within(MAX_TEXTS, [text.as_bytes()]));
+        let [upstream, endpoint, balance] = [upstream, endpoint, balance]
+            .map(|text| self.push_within(MAX_TEXTS, [text.as_bytes()]));
         if self.attempts.len() >= MAX_ATTEMPTS {
             self.attempts.pop();
         }
@@ -111,12 +132,19 @@ impl ExchangeRecord {
             error: Place::default(),
             upstream,
             endpoint,
+            balance,
+            choices: u16::try_from(choices).unwrap_or(u16::MAX),
         });
     }
 
     /// The attempt that began last.
     pub fn last_attempt(&mut self) -> Option<&mut Attempted<Place>> {
         self.attempts.last_mut()
+    }
+
+    /// How long it took to the head of the response.
+    pub fn time_to_head(&self) -> Duration {
+        time_to_head(self.attempts.last(), self.facts.took)
     }
 
     /// The attempt at that endpoint, the last one of several.

@@ -15,7 +15,7 @@ use titan_io::error::Side;
 const FIXED: usize = 4 + 10 + 2 + 4 * 8 + 3 * 4 + 2 * 17 + PLACE * Text::COUNT + 5 * 2;
 const PLACE: usize = 4;
 const PAIR: usize = size_of::<Pair>();
-const ATTEMPT: usize = 3 + 2 + 5 * 4 + 3 * PLACE;
+const ATTEMPT: usize = 3 + 2 * 2 + 5 * 4 + 4 * PLACE;
 /// How long a phase is told to be that there was not.
 const NONE: u32 = u32::MAX;
 
@@ -67,14 +67,15 @@ pub(super) fn write(record: &ExchangeRecord, out: &mut Vec<u8>) {
 
 fn attempt_bytes(attempt: &Attempted<Place>) -> [u8; ATTEMPT] {
     let Attempted { kind, is_reused, began, took, connect, tls, head, .. } = *attempt;
-    let Attempted { status, caused_by, error, upstream, endpoint, .. } = *attempt;
+    let Attempted { status, caused_by, error, upstream, endpoint, balance, choices, .. } = *attempt;
     let mut numbers = Numbers::<ATTEMPT> { bytes: [0; ATTEMPT], filled: 0 };
     numbers.push([kind as u8, u8::from(is_reused), side_byte(caused_by)]);
     numbers.push(status.map_or(0, Status::code).to_le_bytes());
     for phase in [Some(began), took, connect, tls, head] {
         numbers.push(phase.map_or(NONE, short_micros).to_le_bytes());
     }
-    for place in [error, upstream, endpoint] {
+    numbers.push(choices.to_le_bytes());
+    for place in [error, upstream, endpoint, balance] {
         numbers.push(place.bytes());
     }
     numbers.bytes
@@ -208,7 +209,8 @@ impl<'r> Reader<'r> {
         let [kind, is_reused, side] = self.array();
         let status = self.status();
         let [began, took, connect, tls, head] = std::array::from_fn(|_| self.phase());
-        let [error, upstream, endpoint] = std::array::from_fn(|_| self.place());
+        let choices = self.u16();
+        let [error, upstream, endpoint, balance] = std::array::from_fn(|_| self.place());
         Some(Attempted {
             kind: match kind {
                 1 => AttemptKind::Retry,
@@ -226,6 +228,8 @@ impl<'r> Reader<'r> {
             error,
             upstream,
             endpoint,
+            balance,
+            choices,
         })
     }
 

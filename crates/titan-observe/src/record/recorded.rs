@@ -1,8 +1,10 @@
 //! A record as its readers see it: without what is secret.
 
+use super::attempted::time_to_head;
 use super::bytes::{Lists, Reader};
 use super::{Attempted, CaptureKind, Facts, Place, Text};
 use crate::secret::{JudgedName, SecretNames};
+use std::time::Duration;
 
 /// A record of an exchange that is over.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +79,11 @@ impl<'r> Recorded<'r> {
     pub fn last_attempt(&self) -> Option<Attempted<&'r [u8]>> {
         let arena = self.lists.arena;
         Some(Reader(self.lists.attempts).last_attempt()?.map(|place| place.of(arena)))
+    }
+
+    /// How long it took to the head of the response.
+    pub fn time_to_head(&self) -> Duration {
+        time_to_head(self.last_attempt().as_ref(), self.facts.took)
     }
 
     /// The path that was requested, as the client sent it.

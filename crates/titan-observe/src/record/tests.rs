@@ -18,6 +18,10 @@ fn read(record: &ExchangeRecord, look: impl FnOnce(Recorded<'_>)) {
     look(second);
 }
 
+fn chosen(endpoint: &str) -> Chosen<'_> {
+    Chosen { upstream: "api", endpoint, balance: "random", choices: 3 }
+}
+
 fn fields(lines: &[(&[u8], &[u8])]) -> Fields {
     let mut fields = Fields::default();
     for (name, value) in lines {
@@ -126,7 +130,7 @@ proptest! {
         let mut record = ExchangeRecord::default();
         for (place, status) in statuses.iter().enumerate() {
             let endpoint = format!("10.0.0.{place}:80");
-            record.begin_attempt(place == 1, times[0].unwrap_or_default(), "api", &endpoint);
+            record.begin_attempt(place == 1, times[0].unwrap_or_default(), chosen(&endpoint));
             let attempt = record.attempt_at(&endpoint).unwrap();
             (attempt.status, attempt.is_reused) = (*status, place == 2);
             (attempt.connect, attempt.tls, attempt.head) = (times[1], times[2], times[3]);
@@ -151,6 +155,8 @@ proptest! {
                     error: &b""[..],
                     upstream: b"api",
                     endpoint: endpoint.as_bytes(),
+                    balance: b"random",
+                    choices: 3,
                 });
             }
             assert_eq!(read.last_attempt(), attempts.last().copied());
@@ -311,8 +317,8 @@ fn several_values_are_one_list_and_a_target_is_one_text() {
 #[test]
 fn of_two_attempts_beside_each_other_the_one_that_decides_is_the_last() {
     let mut record = ExchangeRecord::default();
-    record.begin_attempt(false, Duration::ZERO, "api", "10.0.0.1:80");
-    record.begin_attempt(true, Duration::from_micros(5), "api", "10.0.0.2:80");
+    record.begin_attempt(false, Duration::ZERO, chosen("10.0.0.1:80"));
+    record.begin_attempt(true, Duration::from_micros(5), chosen("10.0.0.2:80"));
     record.decide_by("10.0.0.1:80");
     record.end_attempt("10.0.0.2:80", Duration::from_micros(9), Some(Kind::Connect.into()));
     read(&record, |read| {

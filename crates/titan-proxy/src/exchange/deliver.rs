@@ -168,7 +168,8 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         if let Some(capture) = self.record.mirroring.as_mut().and_then(|it| it.capture.take()) {
             capture.begin(response, content.length, &mut transforms);
         }
-        let told = self.snapshot.forwarding.set_response_fields(self.origin, response);
+        let (forwarding, request) = (&self.snapshot.forwarding, &self.request.fields);
+        let told = forwarding.set_response_fields(self.origin, request, response);
         told.map_err(|_| Kind::Internal)?;
         self.worker.date(&mut response.fields).map_err(|_| Kind::Internal)?;
         if attempt.set_cookie(self.text) {

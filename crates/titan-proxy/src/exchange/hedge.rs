@@ -157,8 +157,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         let connecting = pin!(worker.pools.get(attempt.endpoint(), options));
         let connecting = (connecting as ConnectionFuture<'_>, attempt.begin());
         tries.cells.attempts.add(1);
-        let upstream = tries.upstream.config().name.as_str();
-        self.record.tell_second_attempt(upstream, attempt);
+        self.record.tell_second_attempt(tries.upstream.config(), attempt);
         let second = Runner::new(attempt, Some(connecting), pending, self.time_of_try(*tries.how));
         let mut runners = [first.reborrow(), second];
         let (place, end) = self.first_wanted(tries, &mut runners).await?;

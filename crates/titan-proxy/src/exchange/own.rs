@@ -99,7 +99,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     ) -> Result<Option<Encoding>, Error> {
         self.snapshot
             .forwarding
-            .set_response_fields(self.origin, &mut head)
+            .set_response_fields(self.origin, &self.request.fields, &mut head)
             .map_err(|_| Kind::Internal)?;
         if self.record.route.is_none() {
             self.snapshot.chains.note_unrouted(&self.request.fields, &mut self.record.policies);

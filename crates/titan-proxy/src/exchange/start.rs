@@ -38,8 +38,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         loop {
             self.record.is_sent = false;
             tries.cells.attempts.add(1);
-            let upstream = tries.upstream.config().name.as_str();
-            self.record.tell_attempt(upstream, attempt);
+            self.record.tell_attempt(tries.upstream.config(), attempt);
             // A request that waits for a connection counts already.
             let running = attempt.begin();
             let connection = {

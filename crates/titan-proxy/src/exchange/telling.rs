@@ -4,6 +4,7 @@ use super::{Exchange, Record};
 use crate::snapshot::Snapshot;
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
+use titan_config::Upstream;
 use titan_http::{Fields, Status};
 use titan_io::body::{RequestBody, ResponseSink};
 use titan_io::error::{Error, Kind};
@@ -135,14 +136,14 @@ impl Record {
     }
 
     /// Notes that an attempt begins.
-    pub(super) fn tell_attempt(&mut self, upstream: &str, attempt: &AdmittedAttempt) {
+    pub(super) fn tell_attempt(&mut self, upstream: &Upstream, attempt: &AdmittedAttempt) {
         let Some(telling) = &mut self.telling else { return };
         telling.mark = attempt.began();
         telling.begin_attempt(false, upstream, attempt);
     }
 
     /// Notes that a second attempt begins beside the first one.
-    pub(super) fn tell_second_attempt(&mut self, upstream: &str, attempt: &AdmittedAttempt) {
+    pub(super) fn tell_second_attempt(&mut self, upstream: &Upstream, attempt: &AdmittedAttempt) {
         if let Some(telling) = &mut self.telling {
             telling.begin_attempt(true, upstream, attempt);
         }

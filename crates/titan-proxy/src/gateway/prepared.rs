@@ -18,6 +18,7 @@ use titan_io::tls::{ClientSettings, ClientTls, Files};
 use titan_observe::access::AccessLogWriter;
 use titan_observe::destination::{Destination, DestinationFigures};
 use titan_observe::observer::Subscriber;
+use titan_observe::recorder::RecorderWriter;
 use titan_policies::credentials::PolicyCredentials;
 use titan_policies::jwt::Revocations;
 use tokio::sync::watch;
@@ -34,6 +35,8 @@ pub(super) struct Prepared {
     /// By upstream.
     tls: Vec<Option<Arc<ClientSettings>>>,
     logs: Vec<Box<dyn Subscriber>>,
+    /// Bytes of records that are kept.
+    recorded: usize,
 }
 
 impl Prepared {
@@ -70,7 +73,8 @@ impl Prepared {
         let snapshot = Snapshot::build(config, around, tls, &credentials, files, revoked);
         let snapshot = Arc::new(snapshot);
         let logs = open_logs(config, files, (&snapshot, around.0))?;
-        Ok(Prepared { snapshot, credentials, listeners, tls: settings, logs })
+        let recorded = config.recorder.as_ref().map_or(0, |it| it.memory.as_usize());
+        Ok(Prepared { snapshot, credentials, listeners, tls: settings, logs, recorded })
     }
 
     /// Starts what it needs beside workers. Takes as long as name servers do, up to `resolver.timeout`.
@@ -106,8 +110,9 @@ impl Prepared {
     /// Has everything that outlives a snapshot keep to this configuration from now on. With the snapshot come those who are to
     /// be told of exchanges once all workers serve from it.
     pub(super) fn take_effect(self) -> (Arc<Snapshot>, Vec<Box<dyn Subscriber>>) {
-        let Prepared { snapshot, credentials, listeners, tls, logs } = self;
+        let Prepared { snapshot, credentials, listeners, tls, logs, recorded } = self;
         snapshot.take_effect(credentials);
+        snapshot.recorder.limit(recorded);
         for (upstream, settings) in snapshot.upstreams.iter().zip(tls) {
             if let (Some(tls), Some(settings)) = (upstream.tls(), settings) {
                 tls.replace(settings);
@@ -153,6 +158,9 @@ fn open_logs(
         .zip(&snapshot.access_logs)
         .map(open)
         .collect::<Result<Vec<_>, _>>()?;
+    if config.recorder.is_some() {
+        logs.push(Box::new(RecorderWriter(Arc::clone(&snapshot.recorder))));
+    }
     if !logs.is_empty() {
         logs.push(Box::new(snapshot.exemplar_notes()));
     }

@@ -12,6 +12,7 @@ use titan_io::exemplar::Exemplar;
 use titan_io::io::Phase;
 use titan_io::tls::Validity;
 use titan_observe::destination::DestinationFigures;
+use titan_observe::recorder::Recorder;
 use titan_policies::jwt::KeySetStatus;
 use titan_upstream::cells::UpstreamCells;
 use titan_upstream::concurrency::ConcurrencyStatus;
@@ -56,6 +57,11 @@ impl Status {
     /// Whether keys of tokens have not come yet.
     pub fn lacks_keys(&self) -> bool {
         self.current.load().chains.lacks_keys()
+    }
+
+    /// The last exchanges.
+    pub fn recorder(&self) -> Arc<Recorder> {
+        Arc::clone(&self.current.load().recorder)
     }
 
     /// How many configurations are in use: the one in force, and those before it that something still runs under.

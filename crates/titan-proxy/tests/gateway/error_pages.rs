@@ -1,6 +1,7 @@
 //! Pages in place of problem documents.
 
 use titan_testkit::h2::Head;
+use titan_testkit::upstream::ok_with;
 use titan_testkit::{Gateway, Response, gateway, upstream};
 
 const BROWSER: &str = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n";
@@ -52,7 +53,30 @@ fn a_page_comes_with_the_id_of_its_request() {
     let fresh = asks(&gateway, "/none", "").has_status(404);
     assert_eq!(fresh.field("x-trace").map(str::len), Some(32));
     let json = "X-Trace: abc-1\r\nAccept: application/json\r\n";
-    asks(&gateway, "/none", json).has_problem(404, "no-route").lacks("x-trace");
+    asks(&gateway, "/none", json).has_problem(404, "no-route").has_field("x-trace", "abc-1");
+}
+
+// field: forwarding.respond_with_id
+#[test]
+fn each_response_has_the_id_of_its_request_in_place_of_the_upstreams() {
+    let upstream = upstream::responds(|request| {
+        ok_with(
+            &format!(
+                "X-Request-Id: own\r\nX-Was: {}\r\n",
+                request.field("x-request-id").unwrap_or("-")
+            ),
+            "a",
+        )
+    });
+    let text = "routes: [{ upstream: u }, { path: /own, respond: 204 }]\nupstreams: { u: $0 }";
+    let answers = gateway(text, &[&upstream]);
+    let response = answers.get("/");
+    assert_eq!(response.field("x-request-id"), response.field("x-was"));
+    assert_eq!(answers.get("/own").field("x-request-id").map(str::len), Some(32));
+    let silent =
+        gateway(&format!("forwarding: {{ respond_with_id: false }}\n{text}"), &[&upstream]);
+    silent.get("/").has_field("x-request-id", "own");
+    silent.get("/own").has_status(204).lacks("x-request-id");
 }
 
 #[test]

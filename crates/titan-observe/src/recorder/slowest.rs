@@ -1,0 +1,84 @@
+//! The slowest exchanges of each minute. What is slow is how long the head of the response took: how long its body takes, the
+//! client decides too.
+
+use super::store::{Records, Store};
+use crate::record::Recorded;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// From how long on an exchange is among the slowest, as far as workers know.
+#[derive(Debug, Default)]
+pub(super) struct SlowMark(AtomicU64);
+
+/// Those of the minute that runs.
+#[derive(Default)]
+pub(super) struct Slowest {
+    minute: u64,
+    heap: BinaryHeap<Reverse<Slow>>,
+    bytes: usize,
+}
+
+/// How long it took, and its record.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Slow(Duration, Box<[u8]>);
+
+/// How many there are for each minute.
+const OF_A_MINUTE: usize = 16;
+/// How many bytes they have at most.
+const MOST_BYTES: usize = 256 << 10;
+const MINUTE: u64 = 60_000_000;
+
+impl SlowMark {
+    /// Whether what took so long may be among the slowest.
+    pub(super) fn is_reached(&self, took: Duration) -> bool {
+        took >= Duration::from_micros(self.0.load(Ordering::Relaxed))
+    }
+
+    fn set(&self, to: Duration) {
+        let micros = u64::try_from(to.as_micros()).unwrap_or(u64::MAX);
+        self.0.store(micros, Ordering::Relaxed);
+    }
+}
+
+impl Slowest {
+    /// Begins another minute, if it is over. Those of the one before go into `store`.
+    pub(super) fn turn(&mut self, now: u64, mark: &SlowMark, store: &mut Store) {
+        let minute = now / MINUTE;
+        if minute > self.minute {
+            for Reverse(Slow(_, record)) in std::mem::take(&mut self.heap) {
+                store.copy(&record, self.minute * MINUTE);
+            }
+            (self.minute, self.bytes) = (minute, 0);
+            mark.set(Duration::ZERO);
+        }
+    }
+
+    /// Keeps a record if it is among the slowest of its minute.
+    pub(super) fn note(&mut self, record: &Recorded<'_>, mark: &SlowMark) {
+        let took = record.time_to_head();
+        if self.is_full() && self.heap.peek().is_some_and(|Reverse(least)| took <= least.0) {
+            return;
+        }
+        self.bytes += record.bytes().len();
+        self.heap.push(Reverse(Slow(took, record.bytes().into())));
+        while self.heap.len() > OF_A_MINUTE || self.bytes > MOST_BYTES {
+            let Some(Reverse(least)) = self.heap.pop() else { break };
+            self.bytes -= least.1.len();
+        }
+        if let Some(Reverse(least)) = self.heap.peek().filter(|_| self.is_full()) {
+            mark.set(least.0);
+        }
+    }
+
+    /// Those of the minute that runs.
+    pub(super) fn pending(&self) -> Vec<Records> {
+        let records = self.heap.iter().map(|Reverse(slow)| &*slow.1);
+        vec![Records::Copied(records.collect::<Vec<_>>().concat().into())]
+    }
+
+    fn is_full(&self) -> bool {
+        self.heap.len() >= OF_A_MINUTE
+    }
+}
