@@ -46,12 +46,12 @@ impl Worker {
     /// The paths of the exchanges for which a query holds.
     fn find(&self, query: &str) -> Vec<String> {
         let found = self.recorder.find(&filter(query), 100);
-        let path = |bytes: &Box<[u8]>| {
+        let path = |bytes: &[u8]| {
             let (record, rest) = Recorded::first_of(bytes).unwrap();
             assert!(rest.is_empty());
             String::from_utf8(record.path().to_vec()).unwrap()
         };
-        found.records.iter().map(path).collect()
+        found.records.iter().map(|bytes| path(bytes)).collect()
     }
 }
 
