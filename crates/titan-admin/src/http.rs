@@ -1,8 +1,10 @@
-//! A small HTTP/1.1 server: one thread, whole messages, everything bounded.
+//! A small HTTP/1.1 server: one thread, everything bounded. Requests are whole messages, and so are responses, except those that come
+//! piece by piece.
 //!
 //! It serves rare requests; traffic goes through `titan-proxy`.
 
 mod connection;
+mod pieces;
 mod slots;
 mod socket;
 mod stream;
@@ -10,6 +12,7 @@ mod stream;
 mod tests;
 mod tls;
 
+pub use pieces::{NotSent, PieceSender, Pieces, pieces};
 pub use socket::{FileOwner, LentSocket, Socket};
 pub use tls::Tls;
 
@@ -58,13 +61,14 @@ pub struct Bounds {
     /// one that has waited for longest. Where none does, the new one waits.
     pub connections: u32,
     /// How many of them one client may have: an IPv4 address, a /64 network of IPv6, or a user over a Unix socket. For one more,
-    /// one of its own is closed. As many may wait.
+    /// one of its own is closed. As many may wait. Half of these, and half of all connections, may carry responses that come piece by
+    /// piece; one more gets 503.
     pub share: u32,
     /// How long a connection without a request is kept.
     pub idle: Duration,
     /// How many requests a connection may bring.
     pub requests: u32,
-    /// How long a connection may last, except for the request that it serves then.
+    /// How long a connection may last, except for the request that it serves then, or the stream.
     pub life: Duration,
     /// Bytes of the bodies of all requests that are received or served at the same moment. One more gets 503.
     pub bodies: usize,
@@ -85,6 +89,12 @@ pub trait Handler: Send + Sync + 'static {
     /// Responds to a request that was admitted.
     fn respond(&self, request: Request) -> impl Future<Output = Response> + Send;
 
+    /// Whether the response to a request may go on, one that comes piece by piece. Asked every few seconds: who has begun to read may
+    /// have lost the right to.
+    fn may_go_on(&self, _head: &RequestHead, _peer: &Peer) -> bool {
+        true
+    }
+
     /// Is told of a request that was admitted, and whose body has not been received: of the status of the response, or that it
     /// would have got, and why.
     fn give_up(&self, _head: &RequestHead, _peer: &Peer, _status: Status, _why: &str) {}
@@ -101,6 +111,10 @@ impl<H: Handler> Handler for Arc<H> {
 
     fn respond(&self, request: Request) -> impl Future<Output = Response> + Send {
         H::respond(self, request)
+    }
+
+    fn may_go_on(&self, head: &RequestHead, peer: &Peer) -> bool {
+        H::may_go_on(self, head, peer)
     }
 
     fn give_up(&self, head: &RequestHead, peer: &Peer, status: Status, why: &str) {
@@ -145,13 +159,15 @@ pub struct Request {
     pub peer: Peer,
 }
 
-/// A complete response. The server adds the date and what frames the message.
+/// A response. The server adds the date and what frames the message.
 #[derive(Debug)]
 pub struct Response {
     /// Status and fields.
     pub head: ResponseHead,
     /// Not sent in response to HEAD.
     pub body: Vec<u8>,
+    /// What follows the body, as it comes. The connection closes behind it.
+    pub rest: Option<Pieces>,
     /// Whether the connection is closed at once behind it, whatever the client is sending.
     pub is_last: bool,
 }
@@ -280,9 +296,20 @@ impl Request {
 impl Response {
     /// A response with a body of that media type.
     pub fn new(status: Status, media_type: &'static str, body: impl Into<Vec<u8>>) -> Response {
-        let head = ResponseHead::with_status(status);
-        let response = Response { head, body: body.into(), is_last: false };
+        let response = Response { body: body.into(), ..Response::empty(status) };
         response.with(FieldName::ContentType, media_type)
+    }
+
+    /// A response without a body.
+    pub fn empty(status: Status) -> Response {
+        let head = ResponseHead::with_status(status);
+        Response { head, body: Vec::new(), rest: None, is_last: false }
+    }
+
+    /// The same, whose body goes on with what comes from that source.
+    #[must_use]
+    pub fn followed_by(self, rest: Pieces) -> Response {
+        Response { rest: Some(rest), ..self }
     }
 
     /// A response with that as JSON.

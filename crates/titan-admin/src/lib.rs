@@ -69,10 +69,10 @@ use std::time::Duration;
 use titan_proxy::Gateway;
 
 /// What the admin interface holds at most. A prober that forgets its connections, or asks again just
-/// before each is closed, must not keep others out.
+/// before each is closed, must not keep others out. So 64 may read streams, 16 of each client.
 const BOUNDS: http::Bounds = http::Bounds {
-    connections: 64,
-    share: 16,
+    connections: 128,
+    share: 32,
     idle: Duration::from_secs(15),
     requests: 1000,
     life: Duration::from_secs(5 * 60),

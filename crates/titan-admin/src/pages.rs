@@ -296,6 +296,10 @@ impl Handler for Site {
         response
     }
 
+    fn may_go_on(&self, head: &RequestHead, peer: &Peer) -> bool {
+        self.judge(head, peer).is_ok()
+    }
+
     fn give_up(&self, head: &RequestHead, peer: &Peer, status: Status, why: &str) {
         match self.judge(head, peer) {
             Ok((entry, who)) if entry.writes() => {

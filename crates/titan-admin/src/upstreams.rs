@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 use time::OffsetDateTime;
-use titan_http::{ResponseHead, Status};
+use titan_http::Status;
 use titan_proxy::{
     BreakerNow, BreakerState, BreakerWish, ConcurrencyStatus, Condition, DrainedBy, EndpointOrder,
     EndpointStatus, HedgingStatus, MemberStatus, Monitored, NotOrdered, Reason, Story,
@@ -170,10 +170,7 @@ pub(crate) fn order(
     };
     let upstream = String::from_utf8_lossy(upstream).into_owned();
     match order.give(monitored, &upstream) {
-        Ok(()) => {
-            let head = ResponseHead::with_status(Status::NO_CONTENT);
-            Response { head, body: Vec::new(), is_last: false }
-        }
+        Ok(()) => Response::empty(Status::NO_CONTENT),
         Err(NotOrdered::Unknown) => {
             Response::problem(Status::NOT_FOUND, &order.missing(&upstreams(), &upstream))
         }

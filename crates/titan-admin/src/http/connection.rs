@@ -1,12 +1,15 @@
-//! One connection of the small server: a whole request in, a whole response out, until it closes.
+//! One connection of the small server: a whole request in, a response out, until it closes.
+
+mod streaming;
 
 use super::slots::{Slot, What};
 use super::stream::Stream;
 use super::{Bounds, Handler, Peer, Request, Response};
 use std::io;
 use std::time::{Duration, SystemTime};
+use streaming::Streamed;
 use titan_h1::{Body, BodyReader, Framing, Limits, RequestReader, RequestStart};
-use titan_http::{FieldName, Method, RequestHead, Status, Version};
+use titan_http::{FieldName, Method, RequestHead, ResponseHead, Status, Version};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -96,15 +99,22 @@ impl<'p> Connection<'p> {
     /// Responds to requests until the connection ends.
     pub(super) async fn serve(mut self, handler: &impl Handler) -> io::Result<()> {
         while self.has_news().await? {
-            let (response, mut options) = match self.receive(handler).await {
+            let (head, response, mut options) = match self.receive(handler).await {
                 Ok((Received::Request(request, _room), options)) => {
-                    (handler.respond(request).await, options)
+                    let head = request.head.clone();
+                    (head, handler.respond(request).await, options)
                 }
-                Ok((Received::Refused(response), options)) => (response, options),
+                Ok((Received::Refused(response), options)) => {
+                    (RequestHead::default(), response, options)
+                }
                 Err(fault) => match fault.response() {
-                    Some(response) => (response, ResponseOptions::UNKNOWN),
+                    Some(response) => (RequestHead::default(), response, ResponseOptions::UNKNOWN),
                     None => return Ok(()),
                 },
+            };
+            let response = match self.stream(response, options, (&head, handler)).await? {
+                Streamed::To(_end) => return Ok(()),
+                Streamed::Not(response) => response,
             };
             self.served = self.served.saturating_add(1);
             let is_last = response.is_last;
@@ -222,21 +232,22 @@ impl<'p> Connection<'p> {
     }
 
     async fn send(&mut self, response: Response, options: ResponseOptions) -> io::Result<()> {
-        let Response { mut head, body, is_last: _ } = response;
-        let ResponseOptions { method, version, keep_alive } = options;
-        let date = httpdate::fmt_http_date(SystemTime::now());
-        head.fields.append(FieldName::Date, date.as_bytes()).map_err(io::Error::other)?;
-        let connection = match (keep_alive, version) {
-            (false, _) => titan_h1::Connection::Close,
-            (true, Version::Http10) => titan_h1::Connection::KeepAliveExplicit,
-            (true, _) => titan_h1::Connection::KeepAlive,
+        let Response { head, body, rest, is_last: _ } = response;
+        let framing = match rest {
+            None => Body::Length(body.len() as u64),
+            // Only HEAD leaves the pieces out.
+            Some(_) => Body::None,
         };
-        let mut out = Vec::new();
-        titan_h1::write_response(&mut out, &head, Body::Length(body.len() as u64), connection);
-        if method != Method::HEAD {
+        let mut out = options.written_head(head, framing)?;
+        if options.method != Method::HEAD {
             out.extend_from_slice(&body);
         }
-        self.stream.write_all(&out).await
+        self.write(&out).await
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes).await?;
+        self.stream.flush().await
     }
 
     /// Closes in two steps (RFC 9112 section 9.6): a reset would take the response away from a client
@@ -253,6 +264,20 @@ impl ResponseOptions {
     /// For a response to what could not be read: nothing that follows can be understood.
     const UNKNOWN: ResponseOptions =
         ResponseOptions { method: Method::GET, version: Version::Http11, keep_alive: false };
+
+    /// The bytes of a head, with its date.
+    fn written_head(self, mut head: ResponseHead, framing: Body) -> io::Result<Vec<u8>> {
+        let date = httpdate::fmt_http_date(SystemTime::now());
+        head.fields.append(FieldName::Date, date.as_bytes()).map_err(io::Error::other)?;
+        let connection = match (self.keep_alive, self.version) {
+            (false, _) => titan_h1::Connection::Close,
+            (true, Version::Http10) => titan_h1::Connection::KeepAliveExplicit,
+            (true, _) => titan_h1::Connection::KeepAlive,
+        };
+        let mut out = Vec::new();
+        titan_h1::write_response(&mut out, &head, framing, connection);
+        Ok(out)
+    }
 }
 
 impl Fault {
@@ -295,177 +320,4 @@ impl From<io::Error> for Fault {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::slots::ConnectionSlots;
-    use super::*;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU32, Ordering};
-    use tokio::io::{DuplexStream, duplex};
-    use tokio::time::Instant;
-
-    const IDLE: Duration = Duration::from_secs(15);
-    const LIFE: Duration = Duration::from_secs(40);
-    const BOUNDS: Bounds = Bounds {
-        connections: 1,
-        share: 1,
-        idle: IDLE,
-        requests: 3,
-        life: LIFE,
-        bodies: Request::MAX_BODY,
-    };
-
-    const PEER: Peer = Peer::Process { uid: 0, pid: None };
-
-    /// Runs `client` against a connection, with time that passes when no task can run. Returns what the client has
-    /// received at the end, and when that was.
-    fn played(client: impl AsyncFnOnce(&mut DuplexStream)) -> (String, Duration) {
-        let handler = |_: &Request| Response::new(Status::OK, "text/plain", "x".repeat(READ));
-        played_with(handler, client)
-    }
-
-    fn played_with(
-        handler: impl Handler,
-        client: impl AsyncFnOnce(&mut DuplexStream),
-    ) -> (String, Duration) {
-        let mut runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = runtime.enable_all().start_paused(true).build().unwrap();
-        runtime.block_on(async {
-            let (mut ours, theirs) = duplex(READ);
-            let serving = tokio::spawn(async move {
-                let slots = Arc::new(ConnectionSlots::new(1, 1));
-                let (slot, room) = (slots.enter(&PEER).unwrap(), Semaphore::new(BOUNDS.bodies));
-                let theirs = (Box::new(theirs) as Box<dyn Stream>, PEER);
-                Connection::new(theirs, BOUNDS, &slot, &room).serve(&handler).await
-            });
-            let started = Instant::now();
-            client(&mut ours).await;
-            let mut received = String::new();
-            ours.read_to_string(&mut received).await.unwrap();
-            let took = started.elapsed();
-            let _ = serving.await;
-            (received, took)
-        })
-    }
-
-    #[test]
-    fn a_connection_without_a_request_is_closed() {
-        assert_eq!(played(async |_| {}), (String::new(), IDLE));
-    }
-
-    #[test]
-    fn a_request_that_comes_slowly_is_refused() {
-        let (received, took) = played(async |client| {
-            client.write_all(b"GET / HT").await.unwrap();
-        });
-        assert!(received.starts_with("HTTP/1.1 408 Request Timeout\r\n"), "{received}");
-        assert_eq!(took, MESSAGE);
-    }
-
-    #[test]
-    fn a_body_that_comes_slowly_is_refused() {
-        let (received, took) = played(async |client| {
-            let head = b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n1";
-            client.write_all(head).await.unwrap();
-        });
-        assert!(received.starts_with("HTTP/1.1 408 Request Timeout\r\n"), "{received}");
-        assert_eq!(took, MESSAGE);
-    }
-
-    const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-
-    /// Takes one response. Whether it is the last one of the connection.
-    async fn is_last(client: &mut DuplexStream) -> bool {
-        let mut received = Vec::new();
-        while !received.ends_with(&[b'x'; READ]) {
-            assert!(client.read_buf(&mut received).await.unwrap() > 0);
-        }
-        String::from_utf8(received).unwrap().contains("\r\nConnection: close\r\n")
-    }
-
-    #[test]
-    fn a_connection_brings_so_many_requests_and_no_more() {
-        let (received, _) = played(async |client| {
-            for last in [false, false, true] {
-                client.write_all(GET).await.unwrap();
-                assert_eq!(is_last(client).await, last);
-            }
-        });
-        assert_eq!(received, "");
-    }
-
-    #[test]
-    fn a_connection_lasts_so_long_and_no_longer() {
-        let pause = IDLE - Duration::from_secs(1);
-        let (received, took) = played(async |client| {
-            for _ in 0..2 {
-                tokio::time::sleep(pause).await;
-                client.write_all(GET).await.unwrap();
-                assert!(!is_last(client).await);
-            }
-        });
-        assert_eq!((received, took), (String::new(), LIFE));
-    }
-
-    #[test]
-    fn a_connection_is_closed_at_once_behind_a_response_that_says_so() {
-        let last = |_: &Request| {
-            let response = Response::new(Status::UNAUTHORIZED, "text/plain", "");
-            Response { is_last: true, ..response }
-        };
-        let (_, took) = played_with(last, async |client| {
-            client.write_all(GET).await.unwrap();
-            let mut received = String::new();
-            client.read_to_string(&mut received).await.unwrap();
-            assert!(received.starts_with("HTTP/1.1 401 "), "{received}");
-            assert!(received.contains("\r\nConnection: close\r\n"), "{received}");
-            assert!(client.write_all(GET).await.is_err(), "nothing more is read");
-        });
-        assert_eq!(took, Duration::ZERO);
-    }
-
-    /// Allows ten seconds more than [`MESSAGE`] for a body, and counts those that have not come in time.
-    #[derive(Default)]
-    struct Large(AtomicU32);
-
-    impl Handler for Large {
-        async fn admit(&self, _: &RequestHead, _: &Peer) -> Result<usize, Response> {
-            Ok(Request::MAX_BODY + 10 * BODY_RATE)
-        }
-
-        async fn respond(&self, _: Request) -> Response {
-            Response::new(Status::OK, "text/plain", "")
-        }
-
-        fn give_up(&self, _: &RequestHead, _: &Peer, status: Status, _: &str) {
-            assert_eq!(status, Status::REQUEST_TIMEOUT);
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    #[test]
-    fn a_large_body_may_take_longer_but_not_for_ever() {
-        let extra = Duration::from_secs(10);
-        let large = Arc::new(Large::default());
-        let (received, took) = played_with(Arc::clone(&large), async |client| {
-            client
-                .write_all(b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n")
-                .await
-                .unwrap();
-            tokio::time::sleep(MESSAGE).await;
-            client.write_all(b"x").await.unwrap();
-        });
-        assert!(received.starts_with("HTTP/1.1 408 "), "{received}");
-        assert_eq!(took, MESSAGE + extra);
-        assert_eq!(large.0.load(Ordering::Relaxed), 1);
-    }
-
-    #[test]
-    fn a_client_that_takes_nothing_is_given_up() {
-        let (received, took) = played(async |client| {
-            client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
-            tokio::time::sleep(WRITE + MESSAGE).await;
-        });
-        assert_eq!(took, WRITE + MESSAGE);
-        assert!(received.len() <= READ, "more than what the client's buffer takes was sent");
-    }
-}
+mod tests;

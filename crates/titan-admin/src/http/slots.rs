@@ -77,7 +77,13 @@ pub(super) enum What {
     Begin,
     /// The rest of a head, or that the client takes a response.
     GoOn,
+    /// The end of a response that comes piece by piece: it closes with the server, but makes no room for others.
+    Stream,
 }
+
+/// There are as many responses that come piece by piece as there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NoRoom;
 
 /// The place of one connection, until it is dropped.
 #[derive(Debug)]
@@ -115,7 +121,7 @@ impl ConnectionSlots {
         let mut connections = self.lock();
         connections.is_closing = true;
         for connection in connections.all.values_mut() {
-            if matches!(connection.stage, Stage::Waits(_, What::Begin)) {
+            if matches!(connection.stage, Stage::Waits(_, What::Begin | What::Stream)) {
                 connection.enter(Stage::Leaves);
             }
         }
@@ -145,6 +151,19 @@ impl Slot {
     /// Does `work`, which waits for the client. `None` if the connection has to close before that is done.
     pub(super) async fn waiting<T>(&self, what: What, work: impl Future<Output = T>) -> Option<T> {
         self.slots.lock().begin_to_wait(self.id, what);
+        self.unless_it_leaves(work).await
+    }
+
+    /// Does `work`, which sends a response piece by piece. `None` if the server closes before that is done.
+    pub(super) async fn streaming<T>(
+        &self,
+        work: impl Future<Output = T>,
+    ) -> Result<Option<T>, NoRoom> {
+        self.slots.lock().begin_to_stream(self.id)?;
+        Ok(self.unless_it_leaves(work).await)
+    }
+
+    async fn unless_it_leaves<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             // What has come at the same moment is served.
             biased;
@@ -215,9 +234,20 @@ impl Connections {
 
     fn begin_to_wait(&mut self, id: u64, what: What) {
         let since = self.number();
-        let is_over = self.is_closing && what == What::Begin;
+        let is_over = self.is_closing && what != What::GoOn;
         self.enter(id, if is_over { Stage::Leaves } else { Stage::Waits(since, what) });
         self.settle();
+    }
+
+    /// Half of the connections may, and half of those of each client: the others stay for calls.
+    fn begin_to_stream(&mut self, id: u64) -> Result<(), NoRoom> {
+        let Some(client) = self.all.get(&id).map(|it| it.client) else { return Err(NoRoom) };
+        let streams = self.count(|stage| matches!(stage, Stage::Waits(_, What::Stream)));
+        if streams.all >= self.most / 2 || streams.of(client) >= self.share / 2 {
+            return Err(NoRoom);
+        }
+        self.begin_to_wait(id, What::Stream);
+        Ok(())
     }
 
     fn stay(&mut self, id: u64) {
@@ -263,7 +293,7 @@ impl Connections {
     fn to_leave(&self, client: Client, count: &Count) -> Option<(u64, Client)> {
         let is_own = count.of(client) >= self.share;
         let waiting = self.all.iter().filter_map(|(id, it)| match it.stage {
-            Stage::Waits(since, _) if !is_own || it.client == client => {
+            Stage::Waits(since, What::Begin | What::GoOn) if !is_own || it.client == client => {
                 Some(((count.of(it.client), Reverse(since)), (*id, it.client)))
             }
             _ => None,
@@ -372,6 +402,26 @@ mod tests {
         let [first, ..] = many;
         drop(first);
         assert_eq!((stage(&next), stage(&another)), (Stage::Busy, Stage::Queued));
+    }
+
+    #[tokio::test]
+    async fn streams_take_half_of_the_slots_and_give_way_to_nobody() {
+        let slots = Arc::new(ConnectionSlots::new(6, 4));
+        let enter = |address| slots.enter(&client(address)).unwrap();
+        let begin = |slot: &Slot| slots.lock().begin_to_stream(slot.id);
+        let ours = [(); 3].map(|()| enter("10.0.0.1"));
+        assert_eq!([0, 1, 2].map(|it| begin(&ours[it])), [Ok(()), Ok(()), Err(NoRoom)]);
+        let theirs = [(); 2].map(|()| enter("10.0.0.2"));
+        assert_eq!([0, 1].map(|it| begin(&theirs[it])), [Ok(()), Err(NoRoom)], "of all");
+        waits(&ours[2], What::Begin);
+        let more = [(); 2].map(|()| enter("10.0.0.1"));
+        assert_eq!(stage(&ours[2]), Stage::Leaves, "the only one that may");
+        assert_eq!(more.each_ref().map(stage), [Stage::Busy, Stage::Queued]);
+        let work = async { slots.close() };
+        let streaming = async { theirs[1].streaming(pending::<()>()).await };
+        drop(ours);
+        assert_eq!(tokio::join!(streaming, work).0, Ok(None), "the server closes");
+        assert_eq!(stage(&theirs[0]), Stage::Leaves);
     }
 
     #[tokio::test]

@@ -409,3 +409,39 @@ fn the_bodies_of_all_requests_together_are_bounded() {
     first.write_all(&vec![b'x'; length]).unwrap();
     assert!(gets_response(&mut first));
 }
+
+/// Responds with a stream whose source it hands to the test.
+struct Streams(std_mpsc::SyncSender<PieceSender>);
+
+impl Handler for Streams {
+    async fn respond(&self, _: Request) -> Response {
+        let (source, pieces) = pieces();
+        self.0.send(source).unwrap();
+        Response::new(Status::OK, "text/plain", "").followed_by(pieces)
+    }
+}
+
+#[test]
+fn streams_end_when_the_server_leaves_and_are_no_reason_to_refuse_calls() {
+    let (sending, sources) = std_mpsc::sync_channel(3);
+    let bounds = Bounds { connections: 4, share: 4, ..BOUNDS };
+    let (mut server, address) = serving(bounds, Streams(sending));
+    let get = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    let mut streams = clients(address, 2);
+    let mut held = Vec::new();
+    for stream in &mut streams {
+        stream.write_all(get).unwrap();
+        assert!(gets_response(stream));
+        held.push(sources.recv().unwrap());
+    }
+    assert!(responses_to(address, get).starts_with("HTTP/1.1 503 "), "a third");
+    assert!(sources.recv().unwrap().is_gone());
+    server.leave();
+    for stream in &mut streams {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        assert!(text.ends_with("\r\n\r\n0\r\n\r\n"), "{text}");
+    }
+    Builder::new_current_thread().build().unwrap().block_on(server.finished());
+    assert!(held.iter().all(PieceSender::is_gone));
+}

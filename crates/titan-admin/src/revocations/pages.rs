@@ -4,7 +4,7 @@ use super::entry::{Entry, Tokens};
 use super::{Outcome, Refused, RevocationStore, now};
 use crate::http::{Request, Response, media_type};
 use serde::Serialize;
-use titan_http::{ResponseHead, Status};
+use titan_http::Status;
 
 /// Entries of a response, where the query does not say.
 const PAGE: usize = 100;
@@ -55,10 +55,7 @@ pub(crate) fn revoke(store: &RevocationStore, request: &Request) -> Response {
 /// Removes the entry with that id, so that its tokens are accepted again.
 pub(crate) fn restore(store: &RevocationStore, id: &[u8]) -> Response {
     match number(id).map(|id| store.lift(id, now())) {
-        Some(Ok(true)) => {
-            let head = ResponseHead::with_status(Status::NO_CONTENT);
-            Response { head, body: Vec::new(), is_last: false }
-        }
+        Some(Ok(true)) => Response::empty(Status::NO_CONTENT),
         Some(Ok(false)) | None => no_entry(),
         Some(Err(error)) => Refused::Disk(error).response(),
     }
