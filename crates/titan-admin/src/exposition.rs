@@ -30,7 +30,7 @@ use things::Things;
 use titan_observe::events::Dropped;
 use titan_proxy::{Cells, Counter, Metrics, ProcessFigures, Status};
 
-const OF_WORKER: [Family; 12] = [
+const OF_WORKER: [Family; 14] = [
     Family::counter("titan_connections_accepted_total", "Client connections accepted."),
     Family::counter("titan_connections_closed_total", "Client connections closed."),
     Family::counter(
@@ -53,13 +53,19 @@ const OF_WORKER: [Family; 12] = [
     Family::counter("titan_http2_streams_closed_total", "HTTP/2 streams closed."),
     Family::counter("titan_tunnels_opened_total", "Tunnels, such as WebSockets, opened."),
     Family::counter("titan_tunnels_closed_total", "Tunnels closed."),
+    Family::counter(
+        "titan_http2_connections_opened_total",
+        "Client connections on which HTTP/2 was chosen.",
+    ),
+    Family::counter("titan_http2_connections_closed_total", "Client connections of HTTP/2 closed."),
 ];
 
 /// What is open: a gauge, and where [`OF_WORKER`] has what was opened and what was closed again.
-const OPEN: [(Family, usize, usize); 3] = [
+const OPEN: [(Family, usize, usize); 4] = [
     (Family::gauge("titan_connections_open", "Open client connections."), 0, 1),
     (Family::gauge("titan_http2_streams_open", "Open HTTP/2 streams of clients."), 8, 9),
     (Family::gauge("titan_tunnels_open", "Open tunnels."), 10, 11),
+    (Family::gauge("titan_http2_connections_open", "Open client connections of HTTP/2."), 12, 13),
 ];
 
 /// In the order of the figures in [`Text::reloads`].
@@ -262,6 +268,8 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         received,
         sent,
         begun,
+        h2_opened,
+        h2_closed,
         streams_opened,
         streams_closed,
         tunnels_opened,
@@ -282,13 +290,13 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         failures: _,
     } = cells;
     // Closed first: a connection that comes and goes meanwhile must not make more closed than accepted.
-    let [closed, streams_closed, tunnels_closed] =
-        [closed, streams_closed, tunnels_closed].map(Counter::get);
+    let [closed, streams_closed, tunnels_closed, h2_closed] =
+        [closed, streams_closed, tunnels_closed, h2_closed].map(Counter::get);
     // And those of a kind before all: they are among them.
     let certificates = certificates_refused.get();
     let [refused, failed] = [refused.get(), handshakes_failed.get()];
     let [accepted, received, sent, begun] = [accepted, received, sent, begun].map(Counter::get);
-    let [streams, tunnels] = [streams_opened.get(), tunnels_opened.get()];
+    let [streams, tunnels, h2] = [streams_opened, tunnels_opened, h2_opened].map(Counter::get);
     [
         accepted,
         closed,
@@ -302,5 +310,7 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         streams_closed,
         tunnels,
         tunnels_closed,
+        h2,
+        h2_closed,
     ]
 }

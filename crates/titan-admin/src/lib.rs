@@ -17,11 +17,15 @@
 //! | what the program can be asked to do while it serves | [`orders`] | [`orders::Orders`] |
 //! | what was in force | [`history`] | [`history::Entry`] |
 //! | the counters of the workers as text | `exposition` | `exposition::write` |
+//! | figures over time, and what is wrong | `figures` | `Figures::start` |
+//! | percentiles of histograms | `quantile` | [`Quantile::of`] |
 //! | a small HTTP/1.1 server, which the demo upstream uses too | [`http`] | [`http::Server::start`] |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
 
 mod hex;
+
+mod quantile;
 
 pub mod history;
 
@@ -36,6 +40,8 @@ pub mod http;
 mod revocations;
 
 mod identity;
+
+mod figures;
 
 mod calls;
 
@@ -57,6 +63,7 @@ mod pages;
 
 pub use access::{Access, PreparedAccess};
 pub use identity::Identity;
+pub use quantile::Quantile;
 pub use reloads::{Attempts, Cause, Reloads, Subject};
 pub use revocations::{RevocationStore, RevocationStoreError};
 
@@ -99,6 +106,7 @@ impl Interface {
 
     /// Serves all of it at `socket`, on a thread of that name, until what it returns is dropped.
     pub fn serve(&self, name: &str, socket: http::Socket) -> io::Result<http::Server> {
+        self.0.figures().start()?;
         let site = Site { pages: Arc::clone(&self.0), place: Place::of(socket.address()) };
         http::Server::start(name, socket.secured(self.0.tls()), BOUNDS, site)
     }

@@ -5,6 +5,7 @@ use crate::audit::{Audit, Outcome};
 use crate::calls::{self, Call, Entry, Found};
 use crate::configuration;
 use crate::exposition::{self, Format, Sources};
+use crate::figures::{Figures, View};
 use crate::history::Author;
 use crate::http::{Handler, Peer, Request, Response, Tls};
 use crate::identity::Identity;
@@ -29,6 +30,7 @@ pub(crate) struct Pages {
     monitored: Monitored,
     log: Log,
     reloads: Arc<Reloads>,
+    figures: Arc<Figures>,
     /// The program's: a drain releases its file while probes are still served.
     store: Weak<RevocationStore>,
     access: Access,
@@ -85,6 +87,11 @@ Titan admin interface
 /upgrade           another process takes over, over the Unix socket alone: POST
 /upstreams         how upstreams and their endpoints are doing: GET
 /upstreams/{name}  how one is doing: GET; drain, eject or restore an endpoint, open or close a breaker: POST
+/figures           figures over time, of all routes or of one: GET
+/figures/now       figures of this moment, and what is wrong: GET
+/figures/routes    figures of the last seconds by route: GET
+/figures/upstreams figures of the last seconds by upstream: GET
+/figures/live      the last three as they come, as server-sent events: GET
 /mirrors           copies of requests, and where the responses to them differ: GET
 /log               which events are written: GET; other levels for a while: PUT
 /jwt/revocations   revoked tokens: GET, POST, DELETE with the id
@@ -111,7 +118,9 @@ impl Pages {
         access: &Access,
         (orders, identity): (Orders, Option<Identity>),
     ) -> Pages {
+        let started = SystemTime::now();
         Pages {
+            figures: Arc::new(Figures::new(gateway, reloads, started)),
             metrics: gateway.metrics(),
             status: gateway.status(),
             monitored: gateway.monitored(),
@@ -123,8 +132,13 @@ impl Pages {
             audit: Audit::new(gateway.log().clone()),
             identity,
             penalties: Semaphore::new(PENALTIES),
-            started: SystemTime::now(),
+            started,
         }
+    }
+
+    /// What people see of the gateway.
+    pub(crate) fn figures(&self) -> &Arc<Figures> {
+        &self.figures
     }
 
     /// What connections over TCP begin with.
@@ -167,6 +181,11 @@ impl Pages {
             (Call::ListMirrors, Some(_)) => mirrors::list(&self.status.mirrors()),
             (Call::ReadLog, Some(_)) => log::read(&self.log),
             (Call::PutLog, Some(_)) => log::put(&self.log, &request),
+            (Call::Figures, Some(_)) => self.figures.window(request.head.query()),
+            (Call::FiguresNow, Some(_)) => self.figures.view(View::Now),
+            (Call::FiguresOfRoutes, Some(_)) => self.figures.view(View::Routes),
+            (Call::FiguresOfUpstreams, Some(_)) => self.figures.view(View::Upstreams),
+            (Call::LiveFigures, Some(_)) => self.figures.live(),
             (Call::ListRevocations | Call::Revoke | Call::Restore, Some(_)) => {
                 self.revocations(call, &request)
             }

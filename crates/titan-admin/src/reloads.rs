@@ -13,6 +13,8 @@ pub struct Reloads(Mutex<Attempts>);
 pub struct Attempts {
     /// The SHA-256 of the file in force, in hexadecimal digits.
     pub digest: String,
+    /// When it came into force.
+    pub in_force_since: SystemTime,
     /// How many have succeeded.
     pub applied: u64,
     /// How many have failed.
@@ -23,6 +25,8 @@ pub struct Attempts {
     pub refused_last: Option<Subject>,
     /// Whether the configuration in force is on trial.
     pub is_on_trial: bool,
+    /// Until when it has to be confirmed, where it has to.
+    pub confirm_until: Option<SystemTime>,
     /// How many were taken back, in the order of [`Cause::ALL`].
     pub taken_back: [u64; Cause::ALL.len()],
     /// How many entries of the history are not on the disk although they should be.
@@ -68,11 +72,13 @@ impl Reloads {
     pub fn new(digest: [u8; 32]) -> Reloads {
         Reloads(Mutex::new(Attempts {
             digest: hex(digest),
+            in_force_since: SystemTime::now(),
             applied: 0,
             refused: 0,
             last: None,
             refused_last: None,
             is_on_trial: false,
+            confirm_until: None,
             taken_back: [0; Cause::ALL.len()],
             unsaved: 0,
         }))
@@ -84,6 +90,9 @@ impl Reloads {
         attempts.digest = hex(digest);
         attempts.applied += 1;
         attempts.last = Some(now);
+        if subject == Subject::Configuration {
+            attempts.in_force_since = now;
+        }
         // Other files do not make a configuration good that was refused.
         let settles = |refused: &Subject| subject == Subject::Configuration || *refused == subject;
         attempts.refused_last = attempts.refused_last.filter(|refused| !settles(refused));
@@ -112,11 +121,17 @@ impl Reloads {
         counts.filter(|(_, of)| *of == cause).for_each(|(count, _)| *count += 1);
     }
 
-    /// Notes whether the configuration in force is on trial, and how much of the history is not on the disk although it
-    /// should be.
-    pub fn note_standing(&self, is_on_trial: bool, unsaved: usize) {
+    /// Notes whether the configuration in force is on trial, until when it has to be confirmed then, and how much of the history is
+    /// not on the disk although it should be.
+    pub fn note_standing(
+        &self,
+        is_on_trial: bool,
+        confirm_until: Option<SystemTime>,
+        unsaved: usize,
+    ) {
         let mut attempts = self.lock();
         (attempts.is_on_trial, attempts.unsaved) = (is_on_trial, unsaved);
+        attempts.confirm_until = confirm_until;
     }
 
     /// When the last attempt was made, and whether it has succeeded; `None` if none was since the start.

@@ -155,6 +155,11 @@ impl<S: Scale> Histogram<S> {
         self.buckets.iter().map(Counter::get)
     }
 
+    /// The sum of all, in the unit of the scale.
+    pub fn sum(&self) -> u64 {
+        self.sum.get()
+    }
+
     fn note(&self, value: u64) {
         let bucket = S::BOUNDS.iter().position(|&bound| value <= bound);
         self.buckets[bucket.unwrap_or(BUCKETS - 1)].add(1);
@@ -182,7 +187,7 @@ impl HistogramSum {
         for (sum, count) in self.buckets.iter_mut().zip(histogram.buckets()) {
             *sum += count;
         }
-        self.sum = self.sum.wrapping_add(histogram.sum.get());
+        self.sum = self.sum.wrapping_add(histogram.sum());
     }
 }
 

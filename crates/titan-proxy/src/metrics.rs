@@ -52,6 +52,10 @@ pub struct Cells {
     pub sent: Counter,
     /// Requests that began.
     pub begun: Counter,
+    /// Client connections on which HTTP/2 was chosen.
+    pub h2_opened: Counter,
+    /// Those of them that are over.
+    pub h2_closed: Counter,
     /// Streams of HTTP/2 that clients opened.
     pub streams_opened: Counter,
     /// Those of them that are over.
@@ -158,6 +162,8 @@ impl Cells {
             received: Counter::default(),
             sent: Counter::default(),
             begun: Counter::default(),
+            h2_opened: Counter::default(),
+            h2_closed: Counter::default(),
             streams_opened: Counter::default(),
             streams_closed: Counter::default(),
             tunnels_opened: Counter::default(),
@@ -175,6 +181,13 @@ impl Cells {
             ticks: Counter::default(),
             failures: std::iter::repeat_with(Counter::default).take(CODES.len()).collect(),
         }
+    }
+
+    /// Client connections that are open.
+    pub fn open(&self) -> u64 {
+        // Closed first: one that comes and goes meanwhile must not make more closed than accepted.
+        let closed = self.closed.get();
+        self.accepted.get().saturating_sub(closed)
     }
 
     pub(crate) fn count_failure(&self, error: Error) {

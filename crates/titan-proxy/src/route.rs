@@ -367,6 +367,11 @@ impl fmt::Display for Allow {
 }
 
 impl Split {
+    /// The places of the upstreams that requests go to.
+    pub(crate) fn upstreams(&self) -> &[usize] {
+        &self.upstreams
+    }
+
     /// The weighted split of a route.
     pub(crate) fn new(shares: &[Share]) -> Split {
         let weights: Vec<u32> = shares.iter().map(|share| share.weight.get().into()).collect();

@@ -417,7 +417,8 @@ impl Reloading {
         self.note_late(now);
         self.reply();
         let is_on_trial = self.trial.is_some() || self.is_ending_trial();
-        self.reloads.note_standing(is_on_trial, self.records.unsaved());
+        let until = self.trial.as_ref().and_then(Trial::confirm_until);
+        self.reloads.note_standing(is_on_trial, until, self.records.unsaved());
     }
 
     /// Says of whatever takes too long that it does, once.

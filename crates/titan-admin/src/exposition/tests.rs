@@ -202,7 +202,7 @@ fn key_sets_that_are_fetched_have_figures() {
 fn it_says_what_is_on_trial_and_what_was_taken_back() {
     let gateway = served();
     let reloads = Reloads::new([0xa0; 32]);
-    reloads.note_standing(true, 3);
+    reloads.note_standing(true, None, 3);
     reloads.note_taken_back(Cause::Guard);
     let text = text_after(&gateway, &reloads);
     for line in [
@@ -296,6 +296,9 @@ fn every_family_is_there() {
     titan_events_dropped_total counter
     titan_exchange_failures_total counter
     titan_history_unsaved gauge
+    titan_http2_connections_closed_total counter
+    titan_http2_connections_open gauge
+    titan_http2_connections_opened_total counter
     titan_http2_streams_closed_total counter
     titan_http2_streams_open gauge
     titan_http2_streams_opened_total counter

@@ -90,6 +90,16 @@ impl Validity {
         self.until.timestamp()
     }
 
+    /// The first moment at which it is valid, as Unix time in seconds.
+    pub fn begins(&self) -> i64 {
+        self.from.timestamp()
+    }
+
+    /// What there is to say of it now.
+    pub fn warning_now(&self) -> Option<String> {
+        self.warning(ASN1Time::now())
+    }
+
     /// What there is to say of it where it is not valid, or not for long: for a fifth of its time, or two weeks if that is less.
     pub(super) fn warning(&self, now: ASN1Time) -> Option<String> {
         let Validity { file, from, until } = self;

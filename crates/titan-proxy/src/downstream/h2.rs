@@ -26,6 +26,7 @@ use titan_io::transport::{DROPPED, Transport};
 /// Serves a client until the connection ends. Until `deadline` its preface and settings must have come.
 pub(crate) async fn serve(client: &mut Client, deadline: CoarseInstant) {
     let worker = Rc::clone(&client.worker);
+    let _open = Open::new(&worker);
     let limits = worker.snapshot().stream_limits;
     let mux = Mux::new(titan_h2::Connection::server(limits), Side::Downstream);
     let origin = Origin::clone(&client.origin);
@@ -51,6 +52,22 @@ pub(crate) async fn serve(client: &mut Client, deadline: CoarseInstant) {
     client.is_responding = end == End::Gone;
     if end == End::Over {
         client.linger().await;
+    }
+}
+
+/// A connection that is counted, until it is dropped.
+struct Open(Rc<Worker>);
+
+impl Open {
+    fn new(worker: &Rc<Worker>) -> Open {
+        worker.cells().h2_opened.add(1);
+        Open(Rc::clone(worker))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.cells().h2_closed.add(1);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::retired::Retired;
 use crate::metrics::RouteCells;
 use crate::mirror::MirrorStatus;
-use crate::snapshot::{MemoryStatus, Snapshot};
+use crate::snapshot::{Action, MemoryStatus, Snapshot};
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -87,6 +87,17 @@ impl Status {
     /// What is counted for each route in the order of the file, and behind them for requests that no route took.
     pub fn routes(&self) -> Vec<Arc<Counted<RouteCells>>> {
         self.current.load().all_counted().to_vec()
+    }
+
+    /// The names of the upstreams of the first routes in the order of the file; none where the gateway responds itself.
+    pub fn upstreams_of_routes(&self, most: usize) -> Vec<Vec<String>> {
+        let snapshot = self.current.load();
+        let name = |place: &usize| snapshot.upstreams[*place].config().name.to_string();
+        let of_route = |action: &Action| match action {
+            Action::Proxy(proxy) => proxy.split.upstreams().iter().map(name).collect(),
+            Action::Redirect(_) | Action::Respond(..) | Action::Files(_) => Vec::new(),
+        };
+        snapshot.actions.iter().take(most).map(of_route).collect()
     }
 
     /// The exemplars of the durations of each route that has any, by its name.

@@ -7,7 +7,7 @@ mod durations;
 #[cfg(test)]
 mod tests;
 
-pub(super) use durations::Quantile;
+pub(super) use titan_admin::Quantile;
 
 use super::reading::{Breaker, Counts, Endpoint, Group, Reading, Upstream};
 use durations::Durations;

@@ -419,6 +419,19 @@ async fn every_response_is_described_and_every_described_one_is_served() {
         let ask = Ask { target, ..good(Call::ReadUpstream) };
         served.note(&api, Call::ReadUpstream, &desk.responds(&ask).await);
     }
+    for call in [
+        Call::Figures,
+        Call::FiguresNow,
+        Call::FiguresOfRoutes,
+        Call::FiguresOfUpstreams,
+        Call::LiveFigures,
+    ] {
+        served.note(&api, call, &desk.responds(&good(call)).await);
+    }
+    for target in ["/figures?window=10", "/figures?route=none-such"] {
+        let ask = Ask { target, ..good(Call::Figures) };
+        served.note(&api, Call::Figures, &desk.responds(&ask).await);
+    }
     let revocations = [
         (Call::ListRevocations, "/jwt/revocations?limit=x", ""),
         (Call::Revoke, "", "{"),
