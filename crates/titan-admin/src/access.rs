@@ -1,15 +1,23 @@
 //! Who calls the admin interface, and whether they may.
 
+mod sessions;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use sessions::{COOKIE, LIFE, Session};
+
 use crate::calls::Entry;
 use crate::history::Author;
 use crate::http::{Peer, Response, Tls, media_type};
 use arc_swap::ArcSwap;
+use sessions::Sessions;
 use std::fmt;
 use std::hint::black_box;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use titan_config::{Admin, AdminToken, Config, ListenAddress};
+use std::time::Instant;
+use titan_config::{Admin, AdminRights, AdminToken, Config, ListenAddress};
 use titan_http::{FieldName, RequestHead, Status};
 use titan_io::tls::ServerTls;
 use titan_proxy::{BadCredentials, Files, sha256};
@@ -21,6 +29,7 @@ pub struct Access(Arc<Shared>);
 struct Shared {
     tokens: ArcSwap<Vec<AdminToken>>,
     tls: Tls,
+    sessions: Sessions,
     /// Wrong tokens that were presented.
     refused: AtomicU64,
     /// How many series the page of metrics may have.
@@ -52,6 +61,8 @@ pub(crate) enum Caller {
     Process { uid: u32, pid: Option<i32> },
     /// Somebody with a token.
     Token { name: String, address: SocketAddr },
+    /// Somebody who has signed in with a token, in a browser.
+    Session { name: String, address: SocketAddr },
     /// Somebody over TCP, who needs none for this call.
     Anybody(SocketAddr),
 }
@@ -61,6 +72,13 @@ pub(crate) enum Caller {
 pub(crate) struct Denial {
     pub(crate) who: Caller,
     pub(crate) why: Why,
+}
+
+/// What shows that somebody may call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Credential {
+    Token(AdminToken),
+    Session(Session),
 }
 
 /// Why a call is not allowed.
@@ -82,6 +100,10 @@ pub(crate) enum Why {
     NoToken,
     /// What is presented is none of them.
     WrongToken,
+    /// The cookie is that of no session, or of one that has ended.
+    NoSession,
+    /// It has the cookie of a session, and does not come from its page.
+    Forged,
     /// The token allows to read.
     ReadOnly,
 }
@@ -92,6 +114,7 @@ impl Access {
         let access = Access(Arc::new(Shared {
             tokens: ArcSwap::default(),
             tls: Tls::default(),
+            sessions: Sessions::default(),
             refused: AtomicU64::new(0),
             most_series: AtomicUsize::new(0),
         }));
@@ -156,27 +179,113 @@ impl Access {
         };
         let anybody = Caller::Anybody(address);
         let host = check_host(head, place);
+        let page = check_own_page(entry, head, is_secure).and_then(|()| check_form(entry, head));
         let Some(needed) = entry.right else {
-            return host.map(|()| anybody.clone()).map_err(|why| Denial { who: anybody, why });
+            let sent = if entry.writes() { host.and(page) } else { host };
+            return sent.map(|()| anybody.clone()).map_err(|why| Denial { who: anybody, why });
         };
-        let tokens = self.0.tokens.load();
-        let token = match tokens.is_empty() || place == Place::Network && !is_secure {
-            true => Err(Why::NoTokens),
-            false => bearer(head).ok_or(Why::NoToken),
-        };
-        let token = token.and_then(|text| find(&tokens, text).ok_or(Why::WrongToken));
+        let presented = self.presented(head, (place, is_secure));
         // Whatever else is wrong: the log is to name the token that somebody has.
-        let who = match token {
-            Ok(AdminToken { name, .. }) => Caller::Token { name: name.to_string(), address },
+        let who = match &presented {
+            Ok(Credential::Token(token)) => Caller::Token { name: token.name.to_string(), address },
+            Ok(Credential::Session(session)) => {
+                Caller::Session { name: session.token.name.to_string(), address }
+            }
             Err(_) => anybody,
         };
-        let sent =
-            host.and_then(|()| check_page(entry, head)).and_then(|()| check_form(entry, head));
+        let is_bearer = head.fields.get(FieldName::Authorization).is_some();
+        let page = if is_bearer { check_page(entry, head).and(page) } else { page };
         let local = if entry.is_local() { Err(Why::OverTcp) } else { Ok(()) };
-        match sent.and(local).and(token) {
-            Ok(token) if token.rights >= needed => Ok(who),
+        let rights = host.and(page).and(local).and(presented).and_then(|credential| {
+            credential.check_forged(entry, head)?;
+            Ok(credential.rights())
+        });
+        match rights {
+            Ok(rights) if rights >= needed => Ok(who),
             Ok(_) => Err(Denial { who, why: Why::ReadOnly }),
             Err(why) => Err(Denial { who, why }),
+        }
+    }
+
+    /// What a request over TCP presents.
+    fn presented(
+        &self,
+        head: &RequestHead,
+        (place, is_secure): (Place, bool),
+    ) -> Result<Credential, Why> {
+        let tokens = self.0.tokens.load();
+        if tokens.is_empty() || place == Place::Network && !is_secure {
+            return Err(Why::NoTokens);
+        }
+        if head.fields.get(FieldName::Authorization).is_some() {
+            let text = bearer(head).ok_or(Why::NoToken)?;
+            let token = find(&tokens, text).ok_or(Why::WrongToken)?;
+            return Ok(Credential::Token(token.clone()));
+        }
+        if !sessions::has_cookie(&head.fields) {
+            return Err(Why::NoToken);
+        }
+        let session = self.0.sessions.find(&head.fields, &tokens, Instant::now());
+        session.map(Credential::Session).ok_or(Why::NoSession)
+    }
+
+    /// Begins a session for whoever knows that token. Returns it with what the cookie is to say.
+    pub(crate) fn sign_in(
+        &self,
+        token: &[u8],
+        (place, peer): (Place, &Peer),
+    ) -> Result<(Session, String), Why> {
+        let tokens = self.0.tokens.load();
+        if tokens.is_empty() || place == Place::Network && !peer.is_secure() {
+            return Err(Why::NoTokens);
+        }
+        let token = find(&tokens, token).ok_or(Why::WrongToken)?;
+        self.0.sessions.begin(token, Instant::now()).ok_or(Why::NoSession)
+    }
+
+    /// The name of that token, if it is one.
+    pub(crate) fn name_of(&self, token: &[u8]) -> Option<String> {
+        find(&self.0.tokens.load(), token).map(|token| token.name.to_string())
+    }
+
+    /// Ends the session of a request.
+    pub(crate) fn sign_out(&self, head: &RequestHead) {
+        self.0.sessions.end(&head.fields);
+    }
+
+    /// What shows that the caller may read; nothing for a process, which needs nothing.
+    pub(crate) fn credential(
+        &self,
+        head: &RequestHead,
+        (place, peer): (Place, &Peer),
+    ) -> Option<Credential> {
+        match peer {
+            Peer::Process { .. } => None,
+            Peer::Client { is_secure, .. } => self.presented(head, (place, *is_secure)).ok(),
+        }
+    }
+}
+
+impl Credential {
+    pub(crate) fn rights(&self) -> AdminRights {
+        match self {
+            Credential::Token(token) => token.rights,
+            Credential::Session(session) => session.token.rights,
+        }
+    }
+
+    /// Refuses what a browser may send with the cookie without the page of this interface having asked for it.
+    fn check_forged(&self, entry: &Entry, head: &RequestHead) -> Result<(), Why> {
+        let Credential::Session(session) = self else { return Ok(()) };
+        let mut said = head.fields.named(b"X-CSRF-Token");
+        let is_said =
+            said.next().is_some_and(|said| sha256(said) == sha256(session.csrf.as_bytes()));
+        // Every browser says one of these, and `check_own_page` has looked at what it says.
+        let is_placed = head.fields.get(FieldName::Origin).is_some()
+            || head.fields.named(b"Sec-Fetch-Site").next().is_some();
+        match !entry.writes() || is_said && said.next().is_none() && is_placed {
+            true => Ok(()),
+            false => Err(Why::Forged),
         }
     }
 }
@@ -198,7 +307,7 @@ fn check_process(uid: u32) -> Result<(), Why> {
     }
 }
 
-/// Refuses what a browser sends for a page of another origin: there are no pages of this one that would call anything.
+/// Refuses what a browser sends for any page: those of this interface have a session, and know no token.
 fn check_page(entry: &Entry, head: &RequestHead) -> Result<(), Why> {
     let mut sites = head.fields.named(b"Sec-Fetch-Site");
     // The user has typed the address, or chosen a bookmark: nothing else may lead here, and that only reads.
@@ -207,6 +316,26 @@ fn check_page(entry: &Entry, head: &RequestHead) -> Result<(), Why> {
         true => Ok(()),
         false => Err(Why::Browser),
     }
+}
+
+/// Refuses what a browser sends for a page of another origin.
+fn check_own_page(entry: &Entry, head: &RequestHead, is_secure: bool) -> Result<(), Why> {
+    let mut sites = head.fields.named(b"Sec-Fetch-Site");
+    let is_own = |site: &[u8]| site == b"same-origin" || site == b"none" && !entry.writes();
+    let mut origins = head.fields.all(FieldName::Origin);
+    match sites.all(is_own) && origins.all(|origin| is_own_origin(origin, head, is_secure)) {
+        true => Ok(()),
+        false => Err(Why::Browser),
+    }
+}
+
+/// Whether that is the origin which the request is for. Without TLS, something in front may have it.
+fn is_own_origin(origin: &[u8], head: &RequestHead, is_secure: bool) -> bool {
+    let insecure = || origin.strip_prefix(b"http://").filter(|_| !is_secure);
+    let authority = origin.strip_prefix(b"https://").or_else(insecure);
+    authority.is_some_and(|authority| {
+        head.authority().is_some_and(|own| own.eq_ignore_ascii_case(authority))
+    })
 }
 
 /// Refuses bodies that a page can send to another origin without asking: those of forms.
@@ -268,7 +397,9 @@ impl Caller {
     pub(crate) fn author(&self) -> Option<Author> {
         match self {
             Caller::Process { uid, pid } => Some(Author::Peer { uid: *uid, pid: *pid }),
-            Caller::Token { name, .. } => Some(Author::Token(name.clone())),
+            Caller::Token { name, .. } | Caller::Session { name, .. } => {
+                Some(Author::Token(name.clone()))
+            }
             Caller::Anybody(_) => None,
         }
     }
@@ -280,6 +411,7 @@ impl fmt::Display for Caller {
             Caller::Process { uid, pid: Some(pid) } => write!(f, "uid {uid} (pid {pid})"),
             Caller::Process { uid, pid: None } => write!(f, "uid {uid}"),
             Caller::Token { name, address } => write!(f, "token {name} from {address}"),
+            Caller::Session { name, address } => write!(f, "session {name} from {address}"),
             Caller::Anybody(address) => address.fmt(f),
         }
     }
@@ -290,7 +422,7 @@ impl Why {
     pub(crate) fn response(self) -> Response {
         let response = Response::problem(self.status(), self.detail());
         match self {
-            Why::NoToken => response.with(FieldName::WwwAuthenticate, "Bearer"),
+            Why::NoToken | Why::NoSession => response.with(FieldName::WwwAuthenticate, "Bearer"),
             Why::WrongToken => {
                 response.with(FieldName::WwwAuthenticate, "Bearer error=\"invalid_token\"")
             }
@@ -303,11 +435,15 @@ impl Why {
 
     fn status(self) -> Status {
         match self {
-            Why::NoToken | Why::WrongToken => Status::UNAUTHORIZED,
+            Why::NoToken | Why::WrongToken | Why::NoSession => Status::UNAUTHORIZED,
             Why::Form => Status::UNSUPPORTED_MEDIA_TYPE,
-            Why::User | Why::Host | Why::Browser | Why::OverTcp | Why::NoTokens | Why::ReadOnly => {
-                Status::FORBIDDEN
-            }
+            Why::User
+            | Why::Host
+            | Why::Browser
+            | Why::Forged
+            | Why::OverTcp
+            | Why::NoTokens
+            | Why::ReadOnly => Status::FORBIDDEN,
         }
     }
 
@@ -318,7 +454,9 @@ impl Why {
             Why::Host => {
                 "use `localhost` or an IP address as the host: this address accepts no other names"
             }
-            Why::Browser => "requests from web pages are not allowed here",
+            Why::Browser => {
+                "requests from other web pages are not allowed here, nor tokens from any"
+            }
             Why::Form => {
                 "the content type is one of forms: send `application/yaml` or `application/json` (curl: `-T FILE`, or `-H`)"
             }
@@ -332,6 +470,10 @@ impl Why {
                 "this needs a token of `admin.tokens`: send `Authorization: Bearer TOKEN`, or use the Unix socket (`admin.socket`)"
             }
             Why::WrongToken => "this is none of the tokens in `admin.tokens`",
+            Why::NoSession => "the session has ended: sign in again",
+            Why::Forged => {
+                "a session takes its `X-CSRF-Token` (GET /session has it) from the page of this interface for what changes something"
+            }
             Why::ReadOnly => "this token has `rights: read`, and this call changes something",
         }
     }

@@ -113,7 +113,7 @@ impl Audit {
 impl Denied {
     fn lines(&mut self, who: &Caller) -> &mut DeniedLines {
         match who {
-            Caller::Token { .. } => &mut self.of_tokens,
+            Caller::Token { .. } | Caller::Session { .. } => &mut self.of_tokens,
             Caller::Process { .. } | Caller::Anybody(_) => &mut self.of_anybody,
         }
     }

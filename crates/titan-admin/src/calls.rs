@@ -13,6 +13,9 @@ pub(crate) enum Call {
     Readiness,
     Metrics,
     Description,
+    SignIn,
+    ReadSession,
+    SignOut,
     ReadConfig,
     PutConfig,
     Plan,
@@ -67,6 +70,9 @@ pub(crate) const CALLS: &[Entry] = &[
     Entry::new(Call::Readiness, "readyz", Method::GET, "/readyz", None),
     Entry::new(Call::Metrics, "metrics", Method::GET, "/metrics", None),
     Entry::new(Call::Description, "openapi", Method::GET, "/openapi.json", None),
+    Entry::new(Call::SignIn, "sign_in", Method::POST, "/session", None),
+    Entry::new(Call::ReadSession, "read_session", Method::GET, "/session", READ),
+    Entry::new(Call::SignOut, "sign_out", Method::DELETE, "/session", READ),
     Entry::new(Call::ReadConfig, "read_config", Method::GET, "/config", READ),
     Entry::new(Call::PutConfig, "put_config", Method::PUT, "/config", FULL),
     // What it would read may be any file that the gateway can: that is more than a right to look.
@@ -111,7 +117,7 @@ impl Entry {
 
     /// Whether it changes something.
     pub(crate) fn writes(&self) -> bool {
-        self.right == FULL
+        self.right == FULL || matches!(self.call, Call::SignIn | Call::SignOut)
     }
 
     /// Whether it can be made over a Unix socket alone. What is executed is not for a token to say: whoever may use the socket could
@@ -120,11 +126,12 @@ impl Entry {
         self.call == Call::Upgrade
     }
 
-    /// How large the body of a request for it may be. What anybody may call takes none: a connection that receives a body does
-    /// not give way to others.
+    /// How large the body of a request for it may be. What anybody may call takes none or a small one: a connection that receives a
+    /// larger one does not give way to others.
     pub(crate) fn max_body(&self) -> usize {
         match self.call {
             Call::PutConfig | Call::Plan => MAX_FILE,
+            Call::SignIn => Request::SMALL_BODY,
             _ if self.writes() => Request::MAX_BODY,
             _ => 0,
         }

@@ -148,6 +148,16 @@ pub enum Peer {
     },
 }
 
+impl Peer {
+    /// Whether nobody else can read along.
+    pub fn is_secure(&self) -> bool {
+        match self {
+            Peer::Process { .. } => true,
+            Peer::Client { is_secure, .. } => *is_secure,
+        }
+    }
+}
+
 /// A complete request.
 #[derive(Debug)]
 pub struct Request {
@@ -291,6 +301,10 @@ pub(crate) fn media_type(head: &RequestHead) -> &[u8] {
 impl Request {
     /// The largest body that is received unless a handler allows more; a larger one gets 413.
     pub const MAX_BODY: usize = 64 << 10;
+
+    /// Where a handler allows no more than this, the connection may make room for another while the body is received: anybody may
+    /// send that.
+    pub const SMALL_BODY: usize = 1 << 10;
 }
 
 impl Response {

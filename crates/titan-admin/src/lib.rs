@@ -5,6 +5,7 @@
 //! | the response for each call | `pages` | `Site`, `Probes` |
 //! | which calls there are, and what right each needs | `calls` | `CALLS` |
 //! | who calls, and whether they may | `access` | [`Access`] |
+//! | signing in, for people in front of a browser | `session` | `session::sign_in` |
 //! | an event for each call that changes something | `audit` | `Audit::note` |
 //! | the configuration in force, and other ones | `configuration` | `configuration::put` |
 //! | which gateway a call is meant for | `identity` | [`Identity::of`] |
@@ -46,6 +47,8 @@ mod figures;
 mod calls;
 
 mod access;
+
+mod session;
 
 mod audit;
 

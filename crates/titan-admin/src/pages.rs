@@ -14,6 +14,7 @@ use crate::mirrors;
 use crate::orders::Orders;
 use crate::reloads::Reloads;
 use crate::revocations::{self, RevocationStore};
+use crate::session;
 use crate::upgrades;
 use crate::upstreams;
 use std::sync::{Arc, Weak};
@@ -78,6 +79,7 @@ Titan admin interface
 /metrics           counters and histograms, Prometheus text format or OpenMetrics
 /openapi.json      a description of all calls, OpenAPI 3.1
 
+/session           signing in with a token, for a browser: POST; who calls: GET; signing out: DELETE
 /config            the configuration in force: GET; another one: PUT
 /plan              what a configuration would change, without changing anything: POST
 /reload            the configuration file, read again: POST
@@ -146,7 +148,12 @@ impl Pages {
         self.access.tls()
     }
 
-    async fn respond(&self, call: Call, request: Request, author: Option<Author>) -> Response {
+    async fn respond(
+        &self,
+        call: Call,
+        (request, place): (Request, Place),
+        author: Option<Author>,
+    ) -> Response {
         let named = request.head.fields.named(Identity::FIELD.as_bytes()).next();
         let refusal = named.and_then(|named| Identity::refusal(self.identity.as_ref(), named));
         if let Some(why) = refusal.filter(|_| author.is_some()) {
@@ -158,8 +165,11 @@ impl Pages {
             (Call::Readiness, _) => self.readiness(),
             (Call::Metrics, _) => self.metrics(&request.head),
             (Call::Description, _) => Response::new(Status::OK, "application/json", DESCRIPTION),
+            (Call::SignIn, _) => self.sign_in(&request, place).await,
             // What follows is never open to anybody.
             (_, None) => Why::NoToken.response(),
+            (Call::ReadSession, _) => session::read(&self.access, &request, place),
+            (Call::SignOut, _) => session::sign_out(&self.access, &request),
             (Call::ReadConfig, _) => configuration::read(&self.orders).await,
             (Call::History, _) => configuration::history(&self.orders).await,
             (Call::PutConfig, Some(author)) => {
@@ -190,6 +200,23 @@ impl Pages {
                 self.revocations(call, &request)
             }
         }
+    }
+
+    async fn sign_in(&self, request: &Request, place: Place) -> Response {
+        match session::sign_in(&self.access, request, place) {
+            Ok(response) => response,
+            Err(refusal) => self.penalised(refusal).await,
+        }
+    }
+
+    /// The response to a wrong token, which takes its time.
+    async fn penalised(&self, refusal: Response) -> Response {
+        self.access.count_refused();
+        let Ok(_penalty) = self.penalties.try_acquire() else {
+            return Response { is_last: true, ..refusal };
+        };
+        tokio::time::sleep(PENALTY).await;
+        refusal
     }
 
     fn upstream(&self, call: Call, request: &Request) -> Response {
@@ -281,14 +308,9 @@ impl Handler for Site {
             Ok((entry, _)) => return Ok(entry.max_body()),
             Err(refusal) => refusal,
         };
-        if let Refusal::Denied(_, Denial { why: Why::WrongToken, .. }) = &refusal {
-            self.pages.access.count_refused();
-            let Ok(_penalty) = self.pages.penalties.try_acquire() else {
-                return Err(Response { is_last: true, ..self.refuse(refusal, head) });
-            };
-            tokio::time::sleep(PENALTY).await;
-        }
-        Err(self.refuse(refusal, head))
+        let is_wrong = matches!(&refusal, Refusal::Denied(_, Denial { why: Why::WrongToken, .. }));
+        let response = self.refuse(refusal, head);
+        Err(if is_wrong { self.pages.penalised(response).await } else { response })
     }
 
     async fn respond(&self, request: Request) -> Response {
@@ -298,7 +320,7 @@ impl Handler for Site {
             Err(refusal) => return self.refuse(refusal, &request.head),
         };
         if !entry.writes() {
-            return self.pages.respond(entry.call, request, caller.author()).await;
+            return self.pages.respond(entry.call, (request, self.place), caller.author()).await;
         }
         let head = request.head.clone();
         let more = match entry.call {
@@ -307,9 +329,11 @@ impl Handler for Site {
             Call::Upgrade => upgrades::named(&request),
             Call::OrderUpstream => upstreams::named(&request),
             Call::PutLog => log::named(&request),
+            Call::SignIn => session::named(&self.pages.access, &request),
             _ => String::new(),
         };
-        let response = self.pages.respond(entry.call, request, caller.author()).await;
+        let asked = (request, self.place);
+        let response = self.pages.respond(entry.call, asked, caller.author()).await;
         let status = response.head.status;
         self.pages.audit.note((entry, &head), &caller, (Outcome::of(status), status), &more);
         response
@@ -349,7 +373,9 @@ impl Handler for Probes {
         };
         match (request.head.method, call) {
             (Method::GET | Method::HEAD, Call::Index) => Response::new(Status::OK, TEXT, PROBES),
-            (Method::GET | Method::HEAD, call) => self.pages.respond(call, request, None).await,
+            (Method::GET | Method::HEAD, call) => {
+                self.pages.respond(call, (request, self.place), None).await
+            }
             _ => {
                 let detail = "this page allows only GET, HEAD";
                 let refusal = Response::problem(Status::METHOD_NOT_ALLOWED, detail);

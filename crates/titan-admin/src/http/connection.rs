@@ -175,7 +175,12 @@ impl<'p> Connection<'p> {
         let deadline = deadline
             + Duration::from_secs((most.saturating_sub(Request::MAX_BODY) / BODY_RATE) as u64);
         let received = self.receive_body(start.framing, most, start.expect_continue);
-        let received = timeout_at(deadline, received).await.unwrap_or(Err(Fault::Late));
+        let received = timeout_at(deadline, received);
+        let received = match most <= Request::SMALL_BODY {
+            true => slot.waiting(What::GoOn, received).await.unwrap_or(Ok(Err(Fault::Gone))),
+            false => received.await,
+        };
+        let received = received.unwrap_or(Err(Fault::Late));
         let (body, room) = received.inspect_err(|fault| {
             let (status, why) = fault.reason();
             handler.give_up(&head, &self.peer, status, why);

@@ -183,6 +183,36 @@ fn a_connection_that_is_sending_its_request_does_not_give_way() {
     assert!(text.ends_with("PUT / !"), "it is answered before it has to go: {text}");
 }
 
+/// What anybody may call that takes a body.
+struct Small;
+
+impl Handler for Small {
+    async fn admit(&self, _: &RequestHead, _: &Peer) -> Result<usize, Response> {
+        Ok(Request::SMALL_BODY)
+    }
+
+    async fn respond(&self, request: Request) -> Response {
+        Response::new(Status::OK, "text/plain", request.body)
+    }
+}
+
+#[test]
+fn a_small_body_that_does_not_end_gives_way() {
+    let (_server, address) = serving(BOUNDS, Small);
+    let mut halves = busy_clients(address, BOUNDS.connections);
+    let mut next = TcpStream::connect(address).unwrap();
+    next.write_all(b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi").unwrap();
+    assert!(gets_response(&mut next));
+    let mut rest = String::new();
+    halves[0].read_to_string(&mut rest).unwrap();
+    assert!(!rest.contains("HTTP/1.1 4"), "the oldest gets nothing more: {rest}");
+    halves[1].write_all(b"!").unwrap();
+    halves[1].shutdown(Shutdown::Write).unwrap();
+    rest.clear();
+    halves[1].read_to_string(&mut rest).unwrap();
+    assert!(rest.contains("HTTP/1.1 200 "), "one was enough: {rest}");
+}
+
 #[test]
 fn a_head_that_does_not_end_gives_way() {
     let (_server, address) = echo();

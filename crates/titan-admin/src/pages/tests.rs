@@ -2,6 +2,7 @@
 
 mod changes;
 mod description;
+mod sessions;
 
 use super::*;
 use crate::hex::hex;

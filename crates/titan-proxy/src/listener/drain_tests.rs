@@ -105,7 +105,9 @@ fn a_stream_that_follows_a_late_header_is_served() {
         sleep(SOON / 2).await;
         client.write_all(REQUEST).await.unwrap();
         sleep(TICK).await;
-        assert_eq!(worker.cells().streams_opened.get(), 1);
+        let cells = worker.cells();
+        let counts = [&cells.streams_opened, &cells.h2_opened, &cells.h2_closed];
+        assert_eq!(counts.map(Counter::get), [1, 1, 0]);
     });
 }
 

@@ -218,6 +218,7 @@ fn good(call: Call) -> Ask<'static> {
             &[("Content-Type", "application/json")],
             "{\"areas\":{\"health\":\"debug\"},\"for\":\"10m\"}",
         ),
+        Call::SignIn => (&[("Content-Type", "application/json")], "{\"token\":\"all\"}"),
         Call::Revoke => {
             (&[("Content-Type", "application/json")], "{\"jti\":\"a\",\"exp\":9999999999}")
         }
@@ -321,7 +322,12 @@ async fn every_response_is_described_and_every_described_one_is_served() {
         ask = Ask { body: &large, ..good(call) };
         if matches!(
             call,
-            Call::PutConfig | Call::Plan | Call::Revoke | Call::OrderUpstream | Call::PutLog
+            Call::PutConfig
+                | Call::Plan
+                | Call::Revoke
+                | Call::OrderUpstream
+                | Call::PutLog
+                | Call::SignIn
         ) {
             served.note(&api, call, &desk.responds(&ask).await);
         }
@@ -410,6 +416,13 @@ async fn every_response_is_described_and_every_described_one_is_served() {
     for body in [good(Call::PutLog).body, "{"] {
         let ask = Ask { body, ..good(Call::PutLog) };
         served.note(&api, Call::PutLog, &desk.responds(&ask).await);
+    }
+    for call in [Call::SignIn, Call::ReadSession, Call::SignOut] {
+        served.note(&api, call, &desk.responds(&good(call)).await);
+    }
+    for body in ["{\"token\":\"none\"}", "{"] {
+        let ask = Ask { body, ..good(Call::SignIn) };
+        served.note(&api, Call::SignIn, &desk.responds(&ask).await);
     }
     let mirrors = desk.responds(&good(Call::ListMirrors)).await;
     served.note(&api, Call::ListMirrors, &mirrors);
