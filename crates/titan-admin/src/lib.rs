@@ -12,6 +12,7 @@
 //! | how upstreams are doing, and orders about endpoints | `upstreams` | `upstreams::list` |
 //! | copies of requests, and where the responses to them differ | `mirrors` | `mirrors::list` |
 //! | which events are written | `log` | `log::put` |
+//! | the last exchanges, and exchanges live | `recorder` | `recorder::tap` |
 //! | another process that takes over | `upgrades` | `upgrades::upgrade` |
 //! | revoked tokens, in a file and for all workers | `revocations` | [`RevocationStore::open`] |
 //! | which configuration is in force, and how that went | `reloads` | [`Reloads::note_applied`] |
@@ -61,6 +62,8 @@ mod upstreams;
 mod mirrors;
 
 mod log;
+
+mod recorder;
 
 mod pages;
 

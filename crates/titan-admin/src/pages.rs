@@ -12,6 +12,7 @@ use crate::identity::Identity;
 use crate::log;
 use crate::mirrors;
 use crate::orders::Orders;
+use crate::recorder::{self, Searches};
 use crate::reloads::Reloads;
 use crate::revocations::{self, RevocationStore};
 use crate::session;
@@ -32,6 +33,7 @@ pub(crate) struct Pages {
     log: Log,
     reloads: Arc<Reloads>,
     figures: Arc<Figures>,
+    searches: Searches,
     /// The program's: a drain releases its file while probes are still served.
     store: Weak<RevocationStore>,
     access: Access,
@@ -94,6 +96,9 @@ Titan admin interface
 /figures/routes    figures of the last seconds by route: GET
 /figures/upstreams figures of the last seconds by upstream: GET
 /figures/live      the last three as they come, as server-sent events: GET
+/recorder          the last exchanges that are asked for, by id, route, status, client and time: GET
+/recorder/{id}     one of them, with its decisions: GET
+/tap               exchanges as they end, as lines of JSON or server-sent events: GET
 /mirrors           copies of requests, and where the responses to them differ: GET
 /log               which events are written: GET; other levels for a while: PUT
 /jwt/revocations   revoked tokens: GET, POST, DELETE with the id
@@ -123,6 +128,7 @@ impl Pages {
         let started = SystemTime::now();
         Pages {
             figures: Arc::new(Figures::new(gateway, reloads, started)),
+            searches: Searches::default(),
             metrics: gateway.metrics(),
             status: gateway.status(),
             monitored: gateway.monitored(),
@@ -196,6 +202,14 @@ impl Pages {
             (Call::FiguresOfRoutes, Some(_)) => self.figures.view(View::Routes),
             (Call::FiguresOfUpstreams, Some(_)) => self.figures.view(View::Upstreams),
             (Call::LiveFigures, Some(_)) => self.figures.live(),
+            (Call::ListExchanges, Some(_)) => {
+                self.searches.list(&self.status.recorder(), &request).await
+            }
+            (Call::ReadExchange, Some(_)) => {
+                let id = calls::last_segment(request.head.path());
+                self.searches.read(&self.status.recorder(), id).await
+            }
+            (Call::Tap, Some(_)) => recorder::tap(&self.status.recorder(), &request),
             (Call::ListRevocations | Call::Revoke | Call::Restore, Some(_)) => {
                 self.revocations(call, &request)
             }

@@ -23,6 +23,7 @@ use crate::ring::Batch;
 use failures::Failures;
 use filter::has_failed;
 use slowest::{SlowMark, Slowest};
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::{Records, Store};
@@ -65,6 +66,17 @@ pub struct Found {
     pub has_more: bool,
 }
 
+/// A search for records.
+pub struct Search {
+    left: Vec<Records>,
+    filter: Filter,
+    /// How many are wanted.
+    most: usize,
+    seen: HashSet<Box<[u8]>>,
+    /// With when their exchanges have started, the latest first.
+    found: Vec<(u64, Box<[u8]>)>,
+}
+
 /// Of the memory one part is for failures, one for slow exchanges, and the rest for the last ones.
 const PARTS: usize = 8;
 
@@ -89,12 +101,17 @@ impl Recorder {
 
     /// The records for which the filter holds, the latest first.
     pub fn find(&self, filter: &Filter, most: usize) -> Found {
-        let stores = {
-            let kept = self.kept();
-            [kept.last.records(), kept.failed.records(), kept.slow.records()]
-        };
-        let pending = self.kept().slowest.pending();
-        find_in(stores.into_iter().flatten().chain(pending), filter, most)
+        let mut search = self.search(filter.clone(), most);
+        while search.step() {}
+        search.found()
+    }
+
+    /// Looks for the records for which the filter holds, a piece of the memory at each step.
+    pub fn search(&self, filter: Filter, most: usize) -> Search {
+        let kept = self.kept();
+        let stores = [kept.last.records(), kept.failed.records(), kept.slow.records()];
+        let left = stores.into_iter().flatten().chain(kept.slowest.pending()).collect();
+        Search { left, filter, most, seen: HashSet::new(), found: Vec::new() }
     }
 
     /// How much there is.
@@ -143,31 +160,38 @@ impl Subscriber for RecorderWriter {
     }
 }
 
-fn find_in(chunks: impl Iterator<Item = Records>, filter: &Filter, most: usize) -> Found {
-    let (mut found, mut seen) = (Vec::new(), HashSet::new());
-    for chunk in chunks {
-        let mut rest = chunk.bytes();
+impl Search {
+    /// Looks at some more records; whether there may be others.
+    pub fn step(&mut self) -> bool {
+        let Some(records) = self.left.pop() else { return false };
+        let Search { filter, seen, found, .. } = self;
+        let mut rest = records.bytes();
         while let Some((record, after)) = Recorded::first_of(rest) {
             // Of what failed, or was slow, there may be two copies.
-            if filter.holds(&record) && seen.insert(Box::<[u8]>::from(record.bytes())) {
-                found.push((record.facts.started, Box::<[u8]>::from(record.bytes())));
+            if filter.holds(&record) && seen.insert(record.bytes().into()) {
+                found.push((record.facts.started, record.bytes().into()));
             }
             rest = after;
         }
-        // Bounded memory, however many there are.
-        if found.len() > 2 * most + 1_000 {
-            keep_latest(&mut found, most + 1);
+        self.keep_latest();
+        true
+    }
+
+    /// What has been found.
+    pub fn found(mut self) -> Found {
+        let has_more = self.found.len() > self.most;
+        self.found.truncate(self.most);
+        Found { records: self.found.into_iter().map(|(_, record)| record).collect(), has_more }
+    }
+
+    /// The latest ones, and one more than are wanted: however many there are, memory is bounded.
+    fn keep_latest(&mut self) {
+        let Search { found, seen, most, .. } = self;
+        found.sort_by_key(|(started, _)| Reverse(*started));
+        for (_, record) in found.drain((*most + 1).min(found.len())..) {
+            seen.remove(&record);
         }
     }
-    keep_latest(&mut found, most + 1);
-    let has_more = found.len() > most;
-    found.truncate(most);
-    Found { records: found.into_iter().map(|(_, record)| record).collect(), has_more }
-}
-
-fn keep_latest(found: &mut Vec<(u64, Box<[u8]>)>, most: usize) {
-    found.sort_by_key(|(started, _)| std::cmp::Reverse(*started));
-    found.truncate(most);
 }
 
 #[cfg(test)]

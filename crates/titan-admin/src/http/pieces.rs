@@ -86,7 +86,7 @@ impl PieceSender {
 
 impl Pieces {
     /// The next piece; `None` at the end.
-    pub(super) async fn next(&mut self) -> Option<Arc<[u8]>> {
+    pub(crate) async fn next(&mut self) -> Option<Arc<[u8]>> {
         if self.is_cut_off() {
             return None;
         }

@@ -2,6 +2,7 @@
 
 mod changes;
 mod description;
+mod recorder;
 mod sessions;
 
 use super::*;

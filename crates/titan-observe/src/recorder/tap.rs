@@ -103,6 +103,11 @@ impl Tap {
         self.records.recv().await
     }
 
+    /// Says that the reader has not taken one.
+    pub fn skip(&self) {
+        self.skipped.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// How many were left out since this was asked last: there were more than are told in a second, or than the reader took.
     pub fn take_skipped(&self) -> usize {
         self.skipped.swap(0, Ordering::Relaxed)

@@ -122,7 +122,7 @@ impl Served {
         let schema = &resolved(api, described)["content"][media_type]["schema"];
         assert!(!schema.is_null(), "{name} {}: {media_type}", status.code());
         let text = String::from_utf8(response.body.clone()).unwrap();
-        let is_json = media_type.ends_with("json");
+        let is_json = media_type.ends_with("/json") || media_type.ends_with("+json");
         let body = if is_json { serde_json::from_str(&text).unwrap() } else { Value::from(text) };
         let fault = fault(api, schema, &body);
         assert_eq!(fault, None, "{name} {}: {body}", status.code());
@@ -206,6 +206,7 @@ fn good(call: Call) -> Ask<'static> {
     let target = match call {
         Call::Restore => "/jwt/revocations/1",
         Call::ReadUpstream | Call::OrderUpstream => "/upstreams/api",
+        Call::ReadExchange => "/recorder/none",
         _ => entry.path,
     };
     let (fields, body): (&[(&str, &str)], &str) = match call {
@@ -441,6 +442,20 @@ async fn every_response_is_described_and_every_described_one_is_served() {
     ] {
         served.note(&api, call, &desk.responds(&good(call)).await);
     }
+    let recorded = recorder::asks(&desk.gateway, "/x");
+    let one = format!("/recorder/{recorded}");
+    for (call, target) in [
+        (Call::ReadExchange, one.as_str()),
+        (Call::ReadExchange, "/recorder/none"),
+        (Call::ListExchanges, "/recorder"),
+        (Call::ListExchanges, "/recorder?limit=0"),
+        (Call::Tap, "/tap"),
+        (Call::Tap, "/tap?colour=red"),
+    ] {
+        served.note(&api, call, &desk.responds(&Ask { target, ..good(call) }).await);
+    }
+    let events = [("Accept", "text/event-stream")];
+    served.note(&api, Call::Tap, &desk.responds(&Ask { fields: &events, ..good(Call::Tap) }).await);
     for target in ["/figures?window=10", "/figures?route=none-such"] {
         let ask = Ask { target, ..good(Call::Figures) };
         served.note(&api, Call::Figures, &desk.responds(&ask).await);

@@ -1,0 +1,103 @@
+//! What is shown of the last exchanges.
+
+use super::*;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+/// Asks the gateway for that path; the id of the request.
+pub(super) fn asks(gateway: &Gateway, path: &str) -> String {
+    let address = gateway.listeners()[0].socket_address;
+    let mut client = TcpStream::connect(address.unwrap()).unwrap();
+    let head = format!(
+        "GET {path} HTTP/1.1\r\nHost: shop.example\r\nAuthorization: Bearer abc\r\nX-Html: <b>\u{1b}[31m\u{202e}\r\n\
+         Connection: close\r\n\r\n"
+    );
+    // A control byte is for nobody to send.
+    client.write_all(head.replace('\u{1b}', "").as_bytes()).unwrap();
+    let mut response = String::new();
+    client.read_to_string(&mut response).unwrap();
+    let id = response.lines().find_map(|line| line.strip_prefix("X-Request-Id: "));
+    id.unwrap_or_else(|| panic!("{response}")).to_owned()
+}
+
+fn document(desk: &Desk, target: &str) -> (u16, Value) {
+    let (status, body) = desk.asks(Method::GET, target);
+    (status, serde_json::from_str(&body).unwrap())
+}
+
+#[test]
+fn an_exchange_is_found_by_the_id_that_its_response_carries() {
+    let desk = Desk::new();
+    let id = asks(&desk.gateway, "/a?token=abc");
+    let (status, exchange) = document(&desk, &format!("/recorder/{id}"));
+    assert_eq!((status, &exchange["request_id"]), (200, &json!(id)));
+    assert_eq!((&exchange["path"], &exchange["query"]), (&json!("/a"), &json!("token=***")));
+    let head = exchange["request_head"].as_array().unwrap();
+    assert!(head.contains(&json!(["Authorization", "***"])), "{head:?}");
+    assert!(head.contains(&json!(["X-Html", "<b>[31m\u{202e}"])), "as text: {head:?}");
+    assert_eq!(exchange["decisions"][0]["what"], "route");
+    let (status, problem) = document(&desk, "/recorder/none");
+    assert_eq!(status, 404);
+    assert!(problem["detail"].as_str().unwrap().contains("recorder.memory"), "{problem}");
+}
+
+#[test]
+fn exchanges_are_listed_by_what_is_asked_for() {
+    let desk = Desk::new();
+    let id = asks(&desk.gateway, "/a");
+    asks(&desk.gateway, "/m");
+    // Until both are there.
+    assert_eq!(document(&desk, &format!("/recorder/{id}")).0, 200);
+    let paths = |query: &str| {
+        let (status, listing) = document(&desk, &format!("/recorder{query}"));
+        assert_eq!(status, 200, "{listing}");
+        let path = |it: &Value| it["path"].as_str().unwrap().to_owned();
+        let all = listing["exchanges"].as_array().unwrap().iter().map(path).collect::<Vec<_>>();
+        (all, listing)
+    };
+    while paths("").0.len() < 2 {}
+    assert_eq!(paths("?failed=true").0, ["/m"]);
+    assert_eq!(paths("?upstream=api&status=5xx").0, ["/m"]);
+    assert_eq!(paths("?path=%2Fa").0, ["/a"]);
+    assert_eq!(paths("?status=200&client=127.0.0.0/8").0, ["/a"]);
+    let (one, listing) = paths("?limit=1");
+    assert_eq!((one, &listing["has_more"]), (vec!["/m".to_owned()], &json!(true)));
+    assert_eq!(listing["covers"]["bytes_at_most"], 32 << 20);
+    for (query, detail) in [
+        ("?limit=0", "`limit`: write a number from 1 to 1000"),
+        ("?status=abc", "`status`: it is not a number"),
+        ("?colour=red", "there is no condition of that name; there are `id`, `route`"),
+        ("?id=%ff", "the query is not UTF-8"),
+    ] {
+        let (status, problem) = document(&desk, &format!("/recorder{query}"));
+        let told = problem["detail"].as_str().unwrap();
+        assert!(status == 400 && told.starts_with(detail), "{query}: {told}");
+    }
+}
+
+#[test]
+fn exchanges_are_told_live_until_the_reader_goes() {
+    let desk = Desk::new();
+    runtime().block_on(async {
+        for (accept, begins) in
+            [("*/*", "{\"time\""), ("text/event-stream", "event: exchange\ndata: {")]
+        {
+            let fields = [("Host", "localhost"), ("Accept", accept)];
+            let ask = Ask { target: "/tap?path=/a", fields: &fields, ..Ask::default() };
+            let mut response = desk.responds(&ask).await;
+            assert_eq!(response.head.status.code(), 200);
+            let mut told = response.rest.take().unwrap();
+            asks(&desk.gateway, "/b");
+            asks(&desk.gateway, "/a");
+            let piece = loop {
+                let piece = told.next().await.expect("it goes on");
+                let piece = String::from_utf8(piece.to_vec()).unwrap();
+                if !piece.trim_matches(['\n', ':']).is_empty() {
+                    break piece;
+                }
+            };
+            assert!(piece.starts_with(begins) && piece.contains("\"path\":\"/a\""), "{piece}");
+            assert!(piece.ends_with('\n') && piece.trim_end().lines().count() <= 2, "{piece}");
+        }
+    });
+}
