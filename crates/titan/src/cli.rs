@@ -22,6 +22,10 @@ mod top;
 
 pub(crate) use top::{AddressOption, TopOptions};
 
+mod recorder;
+
+pub(crate) use recorder::{RecorderOptions, TapOptions};
+
 mod changes;
 #[cfg(test)]
 mod tests;
@@ -84,6 +88,12 @@ pub(crate) enum Command {
     /// A page in the terminal. It reads the admin interface and changes nothing.
     #[command(after_help = top::AFTER_HELP)]
     Top(TopOptions),
+    /// Show the last exchanges of a running gateway, or everything about one of them
+    #[command(after_help = recorder::AFTER_RECORDER)]
+    Recorder(RecorderOptions),
+    /// Show exchanges of a running gateway as they end
+    #[command(after_help = recorder::AFTER_TAP)]
+    Tap(TapOptions),
     /// Have another process take over from a running gateway, and wait until it serves
     ///
     /// The new process gets the listening sockets and reads the configuration file; the old one drains and ends.

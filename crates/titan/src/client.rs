@@ -2,9 +2,11 @@
 //! each, everything bounded.
 
 mod address;
+mod lines;
 mod timed;
 
 use address::Address;
+use lines::read_lines;
 use timed::Timed;
 
 use crate::cli::{AddressOption, GatewayOption};
@@ -13,6 +15,7 @@ use crate::failure::Failure;
 use crate::socket_path::Surroundings;
 use serde_json::Value;
 use std::io::{self, Read, Write};
+use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -58,6 +61,8 @@ const MAX_BODY: usize = 64 << 20;
 /// How long the gateway may take for most calls. A change may have to wait for another one, and that for name servers and
 /// key sets.
 const DEADLINE: Duration = Duration::from_secs(300);
+/// How long a response without an end may be silent: the gateway sends an empty line each ten seconds.
+const BETWEEN_LINES: Duration = Duration::from_secs(60);
 
 impl Client {
     /// The way to the gateway that the command line names.
@@ -108,7 +113,7 @@ impl Client {
         target: &str,
         body: Option<Body<'_>>,
     ) -> Result<Reply, Failure> {
-        let request = self.request(method, target, body);
+        let request = self.request("1.1", method, target, body);
         let (replied, place) = match &self.place {
             Place::Sockets(paths) => {
                 let (stream, path) = connect(paths)?;
@@ -125,13 +130,40 @@ impl Client {
         })
     }
 
-    fn request(&self, method: &str, target: &str, body: Option<Body<'_>>) -> Vec<u8> {
+    /// Reads a response of lines without an end, until it ends, or whoever takes its lines has enough.
+    pub(crate) fn lines(
+        &self,
+        target: &str,
+        take: impl FnMut(&str) -> Result<ControlFlow<()>, Failure>,
+    ) -> Result<(), Failure> {
+        // The body of a response to HTTP/1.0 ends with the connection: there are no chunks to read.
+        let request = self.request("1.0", "GET", target, None);
+        match &self.place {
+            Place::Sockets(paths) => {
+                let (stream, path) = connect(paths)?;
+                let stream = Timed::endless(stream, BETWEEN_LINES);
+                read_lines(stream, &request, &path.display(), take)
+            }
+            Place::Address(address) => {
+                let stream = address.connect_endless(BETWEEN_LINES)?;
+                read_lines(stream, &request, &address.text(), take)
+            }
+        }
+    }
+
+    fn request(
+        &self,
+        version: &str,
+        method: &str,
+        target: &str,
+        body: Option<Body<'_>>,
+    ) -> Vec<u8> {
         let host = match &self.place {
             Place::Sockets(_) => "localhost",
             Place::Address(address) => address.authority(),
         };
         let mut text =
-            format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n");
+            format!("{method} {target} HTTP/{version}\r\nHost: {host}\r\nConnection: close\r\n");
         if let Place::Address(address) = &self.place {
             text.push_str(&address.authorization());
         }
@@ -152,6 +184,19 @@ impl Reply {
     /// The body as JSON; null if it is none.
     pub(crate) fn document(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
+    }
+
+    /// The body of a reply that is no failure.
+    pub(crate) fn shown(&self) -> Result<Value, Failure> {
+        if self.status == 200 { Ok(self.document()) } else { Err(self.failure()) }
+    }
+
+    /// What went wrong.
+    fn failure(&self) -> Failure {
+        match self.status {
+            400 => Failure::BadInput(self.problem()),
+            _ => Failure::Runtime(self.problem()),
+        }
     }
 
     /// What went wrong, in a reply that says so.
@@ -204,6 +249,20 @@ fn connect(paths: &[PathBuf]) -> Result<(UnixStream, &Path), Failure> {
 
 /// Sends a request, and receives the reply to it.
 fn exchange(mut stream: impl Read + Write, request: &[u8]) -> io::Result<Reply> {
+    let (status, length, body) = receive_head(&mut stream, request)?;
+    let length = length.ok_or_else(no_response)?;
+    if length > MAX_BODY {
+        return Err(io::Error::other("the body of its response is too long"));
+    }
+    let body = receive_body(&mut stream, body, length)?;
+    Ok(Reply { status, body })
+}
+
+/// Sends a request, and receives the head of the response: its status, the length of its body, and what has come of that.
+fn receive_head(
+    stream: &mut (impl Read + Write),
+    request: &[u8],
+) -> io::Result<(u16, Option<usize>, Vec<u8>)> {
     // A gateway that refuses a body early has responded before it closes.
     let sent = stream.write_all(request).and_then(|()| stream.flush());
     let mut received = Vec::new();
@@ -214,24 +273,28 @@ fn exchange(mut stream: impl Read + Write, request: &[u8]) -> io::Result<Reply> 
         if received.len() > MAX_HEAD {
             return Err(io::Error::other("the head of its response is too long"));
         }
-        if receive(&mut stream, &mut received)? == 0 {
+        if receive(stream, &mut received)? == 0 {
             sent?;
             return Err(io::Error::other("it closed the connection"));
         }
     };
-    let (status, length) = parse_head(&received[..end])
-        .ok_or_else(|| io::Error::other("what it sent is no response of a gateway"))?;
-    if length > MAX_BODY {
-        return Err(io::Error::other("the body of its response is too long"));
-    }
-    let mut body = received.split_off(end);
+    let (status, length) = parse_head(&received[..end]).ok_or_else(no_response)?;
+    Ok((status, length, received.split_off(end)))
+}
+
+/// Receives the rest of a body.
+fn receive_body(stream: &mut impl Read, mut body: Vec<u8>, length: usize) -> io::Result<Vec<u8>> {
     while body.len() < length {
-        if receive(&mut stream, &mut body)? == 0 {
+        if receive(stream, &mut body)? == 0 {
             return Err(io::Error::other("its response ends before it is complete"));
         }
     }
     body.truncate(length);
-    Ok(Reply { status, body })
+    Ok(body)
+}
+
+fn no_response() -> io::Error {
+    io::Error::other("what it sent is no response of a gateway")
 }
 
 /// Receives what there is.
@@ -248,15 +311,15 @@ fn receive(stream: &mut impl Read, to: &mut Vec<u8>) -> io::Result<usize> {
     Ok(count)
 }
 
-/// The status, and the length of the body.
-fn parse_head(head: &[u8]) -> Option<(u16, usize)> {
+/// The status, and the length of the body if it says that.
+fn parse_head(head: &[u8]) -> Option<(u16, Option<usize>)> {
     let mut lines = std::str::from_utf8(head).ok()?.split("\r\n");
-    let status = lines.next()?.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
+    let status = lines.next()?.strip_prefix("HTTP/1.")?.get(2..5)?.parse().ok()?;
     let length = lines.find_map(|line| {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("Content-Length").then(|| value.trim().parse().ok())?
     });
-    Some((status, length?))
+    Some((status, length))
 }
 
 #[cfg(test)]
@@ -278,7 +341,7 @@ mod tests {
         let client =
             Client { place: Place::Sockets(Vec::new()), deadline: DEADLINE, identity: None };
         let body = Body { media_type: "application/yaml", bytes: b"a: 1" };
-        let request = client.request("PUT", "/config?confirm=5m", Some(body));
+        let request = client.request("1.1", "PUT", "/config?confirm=5m", Some(body));
         let reply = exchange(Timed::new(ours, DEADLINE), &request);
         (reply, gateway.join().unwrap())
     }

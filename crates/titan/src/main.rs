@@ -19,6 +19,7 @@
 //! | `titan reload` and `titan upgrade` | `remote` |
 //! | `titan apply`, `confirm`, `rollback`, `history` | `changes` |
 //! | `titan top` | `top` |
+//! | `titan recorder`, `titan tap` | `recorder` |
 //! | calls of a gateway that runs | `client` |
 //! | the sockets of the admin interface | `admin`, `socket_path` |
 //! | why the program fails | `failure` |
@@ -71,6 +72,8 @@ mod log;
 
 mod top;
 
+mod recorder;
+
 mod activation;
 
 mod changes;
@@ -119,6 +122,8 @@ fn perform(cli: Cli) -> Result<ExitCode, Failure> {
         Command::History(options) => return changes::history(&options),
         Command::Log(options) => return log::log(&options),
         Command::Top(options) => return top::top(&options),
+        Command::Recorder(options) => return recorder::recorder(&options),
+        Command::Tap(options) => return recorder::tap(&options),
         Command::Check(options) => return check::check(&options),
         Command::Explain { method, url, fields, client_cert, from, as_test, config } => {
             let named = config.config;

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use std::io::{self, IsTerminal, Write};
+use std::ops::ControlFlow;
 use titan_config::Report;
 
 /// Prints the output of a command: if it cannot be written, the command has failed.
@@ -11,6 +12,15 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
             Err(Failure::Runtime(format!("cannot write to standard output: {error}")))
         }
         _ => Ok(()),
+    }
+}
+
+/// Prints more of an output that goes on until its reader is gone, which is no failure.
+pub(crate) fn print_while_read(text: &str) -> Result<ControlFlow<()>, Failure> {
+    match write(text) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
+        Err(error) => Err(Failure::Runtime(format!("cannot write to standard output: {error}"))),
+        Ok(()) => Ok(ControlFlow::Continue(())),
     }
 }
 

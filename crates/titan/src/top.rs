@@ -33,6 +33,8 @@ mod live;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use text::plain;
+
 use crate::cli::TopOptions;
 use crate::client::Client;
 use crate::failure::Failure;

@@ -10,6 +10,7 @@
 mod admin;
 mod control;
 mod events;
+mod recorder;
 mod revocations;
 mod titan;
 mod top;

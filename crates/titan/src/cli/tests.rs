@@ -30,6 +30,8 @@ fn the_help_is_worth_reading() {
       rollback  Put an earlier configuration in force again in a running gateway
       history   Print which configurations were in force in a running gateway
       top       Watch a running gateway: rates, durations, errors, endpoints, workers
+      recorder  Show the last exchanges of a running gateway, or everything about one of them
+      tap       Show exchanges of a running gateway as they end
       upgrade   Have another process take over from a running gateway, and wait until it serves
       log       Print which events a running gateway writes, and have it write others for a while
       check     Validate a configuration file and print a summary

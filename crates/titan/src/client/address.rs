@@ -67,6 +67,19 @@ impl Address {
 
     /// A connection for a call that may take so long.
     pub(super) fn connect(&self, within: Duration) -> Result<Box<dyn Stream>, Failure> {
+        self.connect_for(within, Timed::new)
+    }
+
+    /// A connection for a response without an end, of which something comes at least that often.
+    pub(super) fn connect_endless(&self, within: Duration) -> Result<Box<dyn Stream>, Failure> {
+        self.connect_for(within, |socket, _| Timed::endless(socket, within))
+    }
+
+    fn connect_for(
+        &self,
+        within: Duration,
+        timed: impl Fn(TcpStream, Duration) -> Timed<TcpStream>,
+    ) -> Result<Box<dyn Stream>, Failure> {
         let deadline = Instant::now() + within;
         let unreachable = |error: &dyn fmt::Display| {
             Failure::Runtime(format!("no gateway can be reached: {}: {error}", self.url.text))
@@ -74,7 +87,7 @@ impl Address {
         let found = resolve(&self.url).map_err(|error| unreachable(&error))?;
         self.check(&found)?;
         let socket = connect_to(&found, deadline).map_err(|error| unreachable(&error))?;
-        let socket = Timed::new(socket, deadline.saturating_duration_since(Instant::now()));
+        let socket = timed(socket, deadline.saturating_duration_since(Instant::now()));
         let Some((config, name)) = &self.tls else { return Ok(Box::new(socket)) };
         let session = ClientConnection::new(Arc::clone(config), name.clone());
         let session = session.map_err(|error| unreachable(&error))?;

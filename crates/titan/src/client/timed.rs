@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 /// A socket whose reads and writes end at the deadline of the call at the latest.
 pub(super) struct Timed<S> {
     socket: S,
-    deadline: Instant,
+    /// When the call has to be over; none where each read may take `within`.
+    deadline: Option<Instant>,
+    within: Duration,
 }
 
 /// How long it may take until the gateway has taken a part of a request.
@@ -17,11 +19,17 @@ const WRITE: Duration = Duration::from_secs(30);
 impl<S> Timed<S> {
     /// The same for a call that may take so long from now.
     pub(super) fn new(socket: S, within: Duration) -> Timed<S> {
-        Timed { socket, deadline: Instant::now() + within }
+        Timed { socket, deadline: Some(Instant::now() + within), within }
+    }
+
+    /// The same for a response without an end, of which something comes at least that often.
+    pub(super) fn endless(socket: S, within: Duration) -> Timed<S> {
+        Timed { socket, deadline: None, within }
     }
 
     fn left(&self) -> io::Result<Duration> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
+        let Some(deadline) = self.deadline else { return Ok(self.within) };
+        let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
     }
 }

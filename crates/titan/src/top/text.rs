@@ -23,8 +23,17 @@ fn width_of(c: char) -> usize {
 /// A text in which nothing is left that a terminal obeys or that hides or turns what stands beside it: control
 /// characters, marks of direction, marks without a width of their own.
 pub(super) fn shown(text: &str) -> String {
+    plainly(text.chars().take(MAX_NAME))
+}
+
+/// The same of a text of any length.
+pub(crate) fn plain(text: &str) -> String {
+    plainly(text.chars())
+}
+
+fn plainly(text: impl Iterator<Item = char>) -> String {
     let mut shown = String::new();
-    for c in text.chars().take(MAX_NAME) {
+    for c in text {
         let is_plain = c == ' ' || c.is_ascii_graphic() || c.is_alphanumeric() && width_of(c) > 0;
         match is_plain {
             true => shown.push(c),

@@ -1,0 +1,105 @@
+//! `titan recorder` and `titan tap`: the last exchanges of a running gateway, and exchanges as they end.
+
+mod page;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use page::{Exchange, page};
+
+use crate::cli::{RecorderOptions, TapOptions};
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::terminal;
+use serde_json::Value;
+use std::fmt::Write;
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+/// Shows the last exchanges that are asked for, or one of them in full.
+pub(crate) fn recorder(options: &RecorderOptions) -> Result<ExitCode, Failure> {
+    let RecorderOptions { id, json, address, gateway, .. } = options;
+    let client = Client::find_at(address, gateway)?;
+    let target = match id {
+        Some(id) => format!("/recorder/{}", encoded(id)),
+        None => format!("/recorder?{}", query(&options.conditions(SystemTime::now()))),
+    };
+    let document = client.call("GET", &target, None)?.shown()?;
+    terminal::print(&match (json, id) {
+        (true, _) => format!("{document:#}\n"),
+        (false, Some(_)) => page(&Exchange(&document)),
+        (false, None) => list(&document),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells of exchanges as they end.
+pub(crate) fn tap(options: &TapOptions) -> Result<ExitCode, Failure> {
+    let TapOptions { filter, rate, json, address, gateway } = options;
+    let client = Client::find_at(address, gateway)?;
+    let mut conditions = filter.conditions();
+    conditions.push(("rate", rate.to_string()));
+    client.lines(&format!("/tap?{}", query(&conditions)), |line| match told(line, *json) {
+        Some(text) => terminal::print_while_read(&text),
+        None => Ok(ControlFlow::Continue(())),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a line of a tap is printed as; nothing for one that only keeps the connection.
+fn told(line: &str, is_json: bool) -> Option<String> {
+    if line.is_empty() {
+        return None;
+    }
+    let document: Value = serde_json::from_str(line).ok()?;
+    Some(match document["skipped"].as_u64() {
+        _ if is_json => format!("{line}\n"),
+        Some(skipped) => format!("... {skipped} more\n"),
+        None => format!("{}\n", Exchange(&document).line()),
+    })
+}
+
+fn list(document: &Value) -> String {
+    let exchanges = document["exchanges"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut text = String::new();
+    for exchange in exchanges {
+        line(&mut text, format_args!("{}", Exchange(exchange).line()));
+    }
+    let covers = &document["covers"];
+    let most = covers["bytes_at_most"].as_u64().unwrap_or(0);
+    let kept = match (most, covers["since"].as_f64()) {
+        (0, _) => "the recorder is off".to_owned(),
+        (_, None) => "nothing is recorded yet".to_owned(),
+        (_, Some(since)) => format!(
+            "every exchange since {} is recorded, failures and slow ones for longer",
+            page::clock_time(since)
+        ),
+    };
+    match (exchanges.len(), document["has_more"].as_bool()) {
+        (0, _) => line(&mut text, format_args!("no such exchange; {kept}")),
+        (_, Some(true)) => line(&mut text, format_args!("and more (--limit); {kept}")),
+        _ => line(&mut text, format_args!("{kept}")),
+    }
+    text
+}
+
+fn query(conditions: &[(&'static str, String)]) -> String {
+    let pairs = conditions.iter().map(|(name, value)| format!("{name}={}", encoded(value)));
+    pairs.collect::<Vec<_>>().join("&")
+}
+
+/// A text as a part of a target.
+pub(crate) fn encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte.is_ascii_alphanumeric() || b"-._~/:".contains(&byte) {
+            true => encoded.push(char::from(byte)),
+            false => write!(encoded, "%{byte:02X}").expect("a String takes everything"),
+        }
+    }
+    encoded
+}
+
+fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
+    writeln!(text, "{line}").expect("a String takes everything");
+}

@@ -1,0 +1,156 @@
+//! An exchange as text for a terminal. What is from the network is shown, and nothing of it is obeyed.
+
+use super::line;
+use crate::top::plain;
+use serde_json::Value;
+use time::OffsetDateTime;
+
+/// A recorded exchange, as the admin interface shows it.
+pub(crate) struct Exchange<'e>(pub(crate) &'e Value);
+
+impl Exchange<'_> {
+    /// The most important of it in one line.
+    pub(crate) fn line(&self) -> String {
+        let mut parts = vec![
+            self.text("time"),
+            self.status(),
+            self.text("method"),
+            self.url(),
+            self.duration("duration_ms"),
+        ];
+        for name in ["event", "route", "endpoint", "error", "caused_by", "refused_by"] {
+            let value = self.text(name);
+            if value != "-" && value != "request" {
+                parts.push(format!("{name}={value}"));
+            }
+        }
+        if self.0["attempts"].as_u64() > Some(1) {
+            parts.push(format!("attempts={}", self.0["attempts"]));
+        }
+        parts.push(format!("id={}", self.text("request_id")));
+        parts.join(" ")
+    }
+
+    /// A text of it; `-` where there is none.
+    fn text(&self, name: &str) -> String {
+        self.0[name].as_str().map_or_else(|| "-".to_owned(), plain)
+    }
+
+    fn status(&self) -> String {
+        self.0["status"].as_u64().map_or_else(|| "---".to_owned(), |status| status.to_string())
+    }
+
+    fn duration(&self, name: &str) -> String {
+        self.0[name].as_f64().map_or_else(|| "-".to_owned(), |millis| format!("{millis:.1} ms"))
+    }
+
+    fn url(&self) -> String {
+        let query =
+            self.0["query"].as_str().map_or_else(String::new, |it| format!("?{}", plain(it)));
+        let host = self.0["host"].as_str().map_or_else(String::new, plain);
+        format!("{host}{}{query}", self.text("path"))
+    }
+}
+
+/// Everything that is known of an exchange.
+pub(crate) fn page(exchange: &Exchange<'_>) -> String {
+    let mut text = String::new();
+    let add = &mut text;
+    line(
+        add,
+        format_args!(
+            "{} {}://{}",
+            exchange.text("method"),
+            exchange.text("scheme"),
+            exchange.url()
+        ),
+    );
+    let over = match exchange.text("tls_version").as_str() {
+        "-" => exchange.text("protocol"),
+        tls => format!("{} over {tls}", exchange.text("protocol")),
+    };
+    line(
+        add,
+        format_args!(
+            "  {over} from {} at listener {}",
+            exchange.text("client"),
+            exchange.text("listener")
+        ),
+    );
+    line(
+        add,
+        format_args!(
+            "  began {}, took {}",
+            exchange.text("time"),
+            exchange.duration("duration_ms")
+        ),
+    );
+    line(add, format_args!("  id {}", exchange.text("request_id")));
+    if exchange.0["trace_id"].is_string() {
+        line(add, format_args!("  trace {}", exchange.text("trace_id")));
+    }
+    decisions(exchange, add);
+    phases(exchange, add);
+    for (title, name) in
+        [("request", "request_head"), ("response", "response_head"), ("claims", "claims")]
+    {
+        pairs(exchange, title, name, add);
+    }
+    text
+}
+
+fn decisions(exchange: &Exchange<'_>, text: &mut String) {
+    line(text, format_args!("\nwhat happened"));
+    for decision in exchange.0["decisions"].as_array().into_iter().flatten() {
+        let at = decision["at_ms"].as_f64().map_or_else(String::new, |at| format!("{at:.3} ms"));
+        let what = decision["text"].as_str().map_or_else(|| "-".to_owned(), plain);
+        line(text, format_args!("  {at:>13}  {what}"));
+    }
+}
+
+fn phases(exchange: &Exchange<'_>, text: &mut String) {
+    let all = [
+        ("head_ms", "until the head of the request was complete"),
+        ("policies_ms", "policies"),
+        ("queue_ms", "waiting for a turn"),
+        ("connect_ms", "connecting to the endpoint"),
+        ("tls_ms", "TLS with the endpoint"),
+        ("upstream_head_ms", "until the head of its response"),
+        ("duration_ms", "in all"),
+    ];
+    line(text, format_args!("\nhow long it took"));
+    for (name, what) in all {
+        if let Some(millis) = exchange.0[name].as_f64() {
+            line(text, format_args!("  {:>13}  {what}", format!("{millis:.3} ms")));
+        }
+    }
+    let bytes = |name: &str| exchange.0[name].as_u64().unwrap_or(0);
+    let (sent, got) = (bytes("request_bytes"), bytes("response_bytes"));
+    line(text, format_args!("\n{sent} bytes from the client, {got} bytes to it"));
+}
+
+fn pairs(exchange: &Exchange<'_>, title: &str, name: &str, text: &mut String) {
+    let all = exchange.0[name].as_array().map_or(&[][..], Vec::as_slice);
+    if all.is_empty() {
+        return;
+    }
+    line(text, format_args!("\n{title}"));
+    for pair in all {
+        let [name, value] =
+            [0, 1].map(|place| pair[place].as_str().map_or_else(String::new, plain));
+        line(text, format_args!("  {name}: {value}"));
+    }
+}
+
+/// A time in seconds since 1970 as the clock shows it, in UTC.
+pub(super) fn clock_time(seconds: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, reason = "a time of a clock")]
+    let time = OffsetDateTime::from_unix_timestamp(seconds as i64);
+    time.map_or_else(
+        |_| "-".to_owned(),
+        |time| {
+            let (hour, minute, second) = time.to_hms();
+            format!("{} {hour:02}:{minute:02}:{second:02} UTC", time.date())
+        },
+    )
+}

@@ -1,0 +1,95 @@
+//! `titan recorder` and `titan tap`, of a gateway that serves.
+
+use super::titan::{Titan, output, program};
+use super::{FIXED, ask};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+fn start(name: &str) -> Titan {
+    Titan::start(name, &FIXED.replace("admin: off", "admin: 127.0.0.1:0"))
+}
+
+/// The code, output and complaints of a command about that gateway.
+fn command(titan: &Titan, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let to = ["--socket", titan.socket.to_str().unwrap()];
+    output(arguments.iter().copied().chain(to))
+}
+
+/// The id of a request for that path.
+fn asks(titan: &Titan, path: &str) -> String {
+    let response = ask(&titan.address, path);
+    let id = response.lines().find_map(|line| line.strip_prefix("X-Request-Id: "));
+    id.unwrap_or_else(|| panic!("{response}")).to_owned()
+}
+
+#[test]
+fn what_became_of_a_request_is_told_by_its_id() {
+    let titan = start("recorder");
+    let id = asks(&titan, "/a?token=secret");
+    let (code, out, err) = command(&titan, &["recorder", &id]);
+    assert_eq!(code, Some(0), "{err}");
+    let begins = out.starts_with("GET http://") && out.contains("/a?token=***\n");
+    assert!(begins && !out.contains("secret"), "{out}");
+    assert!(out.contains("\nwhat happened\n       0.000 ms  route `"), "{out}");
+    assert!(out.contains(&format!("\n  id {id}\n")), "{out}");
+    let (code, out, _) = command(&titan, &["recorder", "--path", "/a", "--json"]);
+    let listing: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &listing["exchanges"][0]["request_id"]), (Some(0), &id.clone().into()));
+    let (code, out, _) = command(&titan, &["recorder", "--since", "1h", "--path", "/none"]);
+    assert!(code == Some(0) && out.starts_with("no such exchange; every exchange since "), "{out}");
+    let (code, _, err) = command(&titan, &["recorder", "0123"]);
+    assert!(code == Some(1) && err.contains("no such exchange is recorded"), "{err}");
+}
+
+/// A tap that has begun, and what it prints.
+fn tap(titan: &Titan, options: &[&str]) -> (Child, BufReader<std::process::ChildStdout>) {
+    let mut command = Command::new(program());
+    command.arg("tap").args(options).arg("--socket").arg(&titan.socket).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    (child, out)
+}
+
+#[test]
+fn exchanges_are_told_as_they_end_until_nobody_reads() {
+    let mut titan = start("tap");
+    let (mut child, mut out) = tap(&titan, &["--path", "/a"]);
+    let line = first_line(&titan, &mut out);
+    assert!(line.contains(" 200 GET ") && line.contains("/a ") && !line.contains("/b"), "{line}");
+    drop(out);
+    // The first line that it cannot write ends it.
+    while child.try_wait().unwrap().is_none() {
+        asks(&titan, "/a");
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let (mut child, mut out) = tap(&titan, &["--json"]);
+    let line = first_line(&titan, &mut out);
+    let exchange: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(exchange["status"], 200);
+    titan.signal(rustix::process::Signal::TERM);
+    titan.exit_code();
+    // It ends with the gateway.
+    out.lines().for_each(drop);
+    assert!(child.wait().unwrap().code().is_some());
+}
+
+/// The first line of a tap. When it has begun is not known: it is given something to tell until then.
+fn first_line(titan: &Titan, out: &mut BufReader<std::process::ChildStdout>) -> String {
+    while !is_readable(out) {
+        asks(titan, "/b");
+        let id = asks(titan, "/a");
+        // The gateway has told of both by then.
+        assert_eq!(command(titan, &["recorder", &id]).0, Some(0));
+    }
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    line
+}
+
+/// Whether something has been printed.
+fn is_readable(out: &BufReader<std::process::ChildStdout>) -> bool {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let mut fds = [PollFd::new(out.get_ref(), PollFlags::IN)];
+    let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+    !out.buffer().is_empty() || poll(&mut fds, Some(&now)).is_ok_and(|count| count > 0)
+}
