@@ -15,7 +15,7 @@ use std::fmt;
 use std::hint::black_box;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 use titan_config::{Admin, AdminRights, AdminToken, Config, ListenAddress};
 use titan_http::{FieldName, RequestHead, Status};
@@ -34,6 +34,8 @@ struct Shared {
     refused: AtomicU64,
     /// How many series the page of metrics may have.
     most_series: AtomicUsize,
+    /// Whether there is a page for browsers, which may sign in then.
+    has_dashboard: AtomicBool,
 }
 
 /// Tokens, TLS and the rest, to be put in force without fail.
@@ -41,6 +43,7 @@ pub struct PreparedAccess {
     tokens: Vec<AdminToken>,
     tls: Option<Arc<rustls::ServerConfig>>,
     most_series: usize,
+    has_dashboard: bool,
 }
 
 /// How a socket of the interface can be reached.
@@ -117,6 +120,7 @@ impl Access {
             sessions: Sessions::default(),
             refused: AtomicU64::new(0),
             most_series: AtomicUsize::new(0),
+            has_dashboard: AtomicBool::new(false),
         }));
         access.replace(Access::prepare(config, files)?);
         Ok(access)
@@ -124,17 +128,20 @@ impl Access {
 
     /// Reads what another configuration says.
     pub fn prepare(config: &Config, files: &Files) -> Result<PreparedAccess, BadCredentials> {
-        let Some(Admin { tokens, tls, metrics_series, .. }) = &config.admin else {
-            return Ok(PreparedAccess { tokens: Vec::new(), tls: None, most_series: 0 });
+        let Some(Admin { tokens, tls, metrics_series, dashboard, .. }) = &config.admin else {
+            let (tokens, has_dashboard) = (Vec::new(), false);
+            return Ok(PreparedAccess { tokens, tls: None, most_series: 0, has_dashboard });
         };
         let tls = tls.as_ref().map(|tls| ServerTls::without_resumption(tls, files)).transpose()?;
         let most_series = usize::try_from(*metrics_series).unwrap_or(usize::MAX);
-        Ok(PreparedAccess { tokens: tokens.clone(), tls, most_series })
+        let (tokens, has_dashboard) = (tokens.clone(), *dashboard);
+        Ok(PreparedAccess { tokens, tls, most_series, has_dashboard })
     }
 
     /// Puts that in force, from the next request and the next connection on.
     pub fn replace(&self, prepared: PreparedAccess) {
-        let PreparedAccess { tokens, tls, most_series } = prepared;
+        let PreparedAccess { tokens, tls, most_series, has_dashboard } = prepared;
+        self.0.has_dashboard.store(has_dashboard, Ordering::Relaxed);
         self.0.most_series.store(most_series, Ordering::Relaxed);
         self.0.tokens.store(Arc::new(tokens));
         self.0.tls.set(tls);
@@ -148,6 +155,11 @@ impl Access {
     /// How many series the page of metrics may have.
     pub(crate) fn most_series(&self) -> usize {
         self.0.most_series.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is a page for browsers, which may sign in then.
+    pub(crate) fn has_dashboard(&self) -> bool {
+        self.0.has_dashboard.load(Ordering::Relaxed)
     }
 
     /// How many wrong tokens were presented.
@@ -222,7 +234,7 @@ impl Access {
             let token = find(&tokens, text).ok_or(Why::WrongToken)?;
             return Ok(Credential::Token(token.clone()));
         }
-        if !sessions::has_cookie(&head.fields) {
+        if !self.has_dashboard() || !sessions::has_cookie(&head.fields) {
             return Err(Why::NoToken);
         }
         let session = self.0.sessions.find(&head.fields, &tokens, Instant::now());

@@ -350,4 +350,12 @@ impl Response {
         added.expect("what this program writes into a field is a text without control bytes");
         self
     }
+
+    /// The same with one more field of any name.
+    #[must_use]
+    pub fn with_named(mut self, name: &str, value: &str) -> Response {
+        let added = self.head.fields.append_named(name.as_bytes(), value.as_bytes());
+        added.expect("what this program writes into a field is a text without control bytes");
+        self
+    }
 }

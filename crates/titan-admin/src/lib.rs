@@ -5,6 +5,7 @@
 //! | the response for each call | `pages` | `Site`, `Probes` |
 //! | which calls there are, and what right each needs | `calls` | `CALLS` |
 //! | who calls, and whether they may | `access` | [`Access`] |
+//! | the page for browsers, and its files | `dashboard` | `dashboard::file` |
 //! | signing in, for people in front of a browser | `session` | `session::sign_in` |
 //! | an event for each call that changes something | `audit` | `Audit::note` |
 //! | the configuration in force, and other ones | `configuration` | `configuration::put` |
@@ -48,6 +49,8 @@ mod figures;
 mod calls;
 
 mod access;
+
+mod dashboard;
 
 mod session;
 

@@ -4,6 +4,7 @@ use crate::access::{self, Access, Caller, Denial, Place, Why};
 use crate::audit::{Audit, Outcome};
 use crate::calls::{self, Call, Entry, Found};
 use crate::configuration;
+use crate::dashboard;
 use crate::exposition::{self, Format, Sources};
 use crate::figures::{Figures, View};
 use crate::history::Author;
@@ -81,6 +82,7 @@ Titan admin interface
 /metrics           counters and histograms, Prometheus text format or OpenMetrics
 /openapi.json      a description of all calls, OpenAPI 3.1
 
+/dashboard/        a page for browsers
 /session           signing in with a token, for a browser: POST; who calls: GET; signing out: DELETE
 /config            the configuration in force: GET; another one: PUT
 /plan              what a configuration would change, without changing anything: POST
@@ -166,7 +168,15 @@ impl Pages {
             return Response::problem(Status::CONFLICT, &why);
         }
         match (call, author) {
-            (Call::Index, _) => Response::new(Status::OK, TEXT, INDEX),
+            (Call::Index, _) => self.index(&request.head),
+            (Call::Dashboard | Call::DashboardFile | Call::SignIn, _)
+                if !self.access.has_dashboard() =>
+            {
+                Response::problem(Status::NOT_FOUND, "`admin.dashboard` is off")
+            }
+            (Call::Dashboard | Call::DashboardFile, _) => {
+                dashboard::file(calls::last_segment(request.head.path()), &request.head)
+            }
             (Call::Health, _) => Response::new(Status::OK, TEXT, "ok\n"),
             (Call::Readiness, _) => self.readiness(),
             (Call::Metrics, _) => self.metrics(&request.head),
@@ -213,6 +223,13 @@ impl Pages {
             (Call::ListRevocations | Call::Revoke | Call::Restore, Some(_)) => {
                 self.revocations(call, &request)
             }
+        }
+    }
+
+    fn index(&self, head: &RequestHead) -> Response {
+        match self.access.has_dashboard() && dashboard::prefers_page(&head.fields) {
+            true => dashboard::redirect(),
+            false => Response::new(Status::OK, TEXT, INDEX).with(FieldName::Vary, "Accept"),
         }
     }
 
@@ -314,20 +331,8 @@ impl Site {
             }
         }
     }
-}
 
-impl Handler for Site {
-    async fn admit(&self, head: &RequestHead, peer: &Peer) -> Result<usize, Response> {
-        let refusal = match self.judge(head, peer) {
-            Ok((entry, _)) => return Ok(entry.max_body()),
-            Err(refusal) => refusal,
-        };
-        let is_wrong = matches!(&refusal, Refusal::Denied(_, Denial { why: Why::WrongToken, .. }));
-        let response = self.refuse(refusal, head);
-        Err(if is_wrong { self.pages.penalised(response).await } else { response })
-    }
-
-    async fn respond(&self, request: Request) -> Response {
+    async fn made(&self, request: Request) -> Response {
         // Tokens may have changed since it was admitted.
         let (entry, caller) = match self.judge(&request.head, &request.peer) {
             Ok(judged) => judged,
@@ -351,6 +356,32 @@ impl Handler for Site {
         let status = response.head.status;
         self.pages.audit.note((entry, &head), &caller, (Outcome::of(status), status), &more);
         response
+    }
+}
+
+/// The same, which no browser takes for another type of content, nor keeps unless it says so.
+fn guarded(response: Response) -> Response {
+    let response = response.with_named("X-Content-Type-Options", "nosniff");
+    match response.head.fields.get(FieldName::CacheControl) {
+        Some(_) => response,
+        None => response.with(FieldName::CacheControl, "no-store"),
+    }
+}
+
+impl Handler for Site {
+    async fn admit(&self, head: &RequestHead, peer: &Peer) -> Result<usize, Response> {
+        let refusal = match self.judge(head, peer) {
+            Ok((entry, _)) => return Ok(entry.max_body()),
+            Err(refusal) => refusal,
+        };
+        let is_wrong = matches!(&refusal, Refusal::Denied(_, Denial { why: Why::WrongToken, .. }));
+        let response = self.refuse(refusal, head);
+        let response = if is_wrong { self.pages.penalised(response).await } else { response };
+        Err(guarded(response))
+    }
+
+    async fn respond(&self, request: Request) -> Response {
+        guarded(self.made(request).await)
     }
 
     fn may_go_on(&self, head: &RequestHead, peer: &Peer) -> bool {

@@ -84,7 +84,7 @@ fn token(request: &Request) -> Option<Cow<'_, str>> {
 }
 
 fn shown(document: &Shown<'_>) -> Response {
-    Response::json(Status::OK, document).with(FieldName::CacheControl, "no-store")
+    Response::json(Status::OK, document)
 }
 
 fn word(rights: AdminRights) -> &'static str {

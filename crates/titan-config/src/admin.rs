@@ -8,7 +8,7 @@ use crate::node::Node;
 use crate::policy::{KeyHash, key_hash};
 use crate::problem::Problem;
 use crate::read::{At, Read, Reading, at, default, optional, required};
-use crate::readers::{Named, mapping, short_for, text, whole, word_or, words, words_or};
+use crate::readers::{Named, boolean, mapping, short_for, text, whole, word_or, words, words_or};
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::tls::{Tls, tls};
@@ -30,6 +30,8 @@ pub struct Admin {
     pub tls: Option<Tls>,
     /// How many series `/metrics` may have.
     pub metrics_series: u32,
+    /// Whether there is a page for browsers, which may sign in then.
+    pub dashboard: bool,
     /// Where the file says so; `None` for the default.
     pub location: Option<Location>,
 }
@@ -98,6 +100,10 @@ section! {
         /// `titan_metrics_folded` says how many. What belongs to the gateway as a whole, some 30 for each worker and 200
         /// more, is always there. A series costs some 100 bytes of each scrape, and more in Prometheus.
         pub(crate) metrics_series: u32 = default("50000", whole(1_000..=5_000_000)),
+        /// Serves a page for browsers at `/dashboard/`: figures, upstreams, requests and the configuration. Anybody may load it, and
+        /// sees nothing before signing in with a token of `tokens`, whose rights hold there too. `false` also ends the sessions that
+        /// were begun.
+        pub(crate) dashboard: bool = default("true", boolean()),
     }
 }
 
@@ -141,6 +147,7 @@ impl AdminFields {
             tokens,
             tls,
             metrics_series,
+            dashboard,
         } = self;
         let token = |Named { key: name, key_span: _, value }: Named<Name, AdminTokenFields>| {
             let AdminTokenFields { sha256, rights } = value;
@@ -154,6 +161,7 @@ impl AdminFields {
             location: span.location().or(tls.span.location()),
             tls: tls.value,
             metrics_series,
+            dashboard,
         }
     }
 

@@ -30,6 +30,7 @@ impl Config {
                 tokens: _,
                 tls,
                 metrics_series: _,
+                dashboard: _,
                 location: _,
             }) => {
                 let tls = if tls.is_some() { ", TLS" } else { "" };

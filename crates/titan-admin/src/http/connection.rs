@@ -239,6 +239,8 @@ impl<'p> Connection<'p> {
     async fn send(&mut self, response: Response, options: ResponseOptions) -> io::Result<()> {
         let Response { head, body, rest, is_last: _ } = response;
         let framing = match rest {
+            // It would be that of the response which the client has.
+            _ if head.status == Status::NOT_MODIFIED => Body::None,
             None => Body::Length(body.len() as u64),
             // Only HEAD leaves the pieces out.
             Some(_) => Body::None,

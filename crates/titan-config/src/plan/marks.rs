@@ -519,7 +519,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ("admin", &[
         ("address", Mark::Exposure), ("probes", Mark::Exposure),
         ("socket", Mark::Neutral), ("tls", Mark::Need), ("tokens", Mark::Grant),
-        ("metrics_series", Mark::Neutral),
+        ("metrics_series", Mark::Neutral), ("dashboard", Mark::Scale(OFF)),
     ]),
     ("admin_token", &[
         ("sha256", Mark::Neutral), ("rights", Mark::Scale(&["read", "full"])),

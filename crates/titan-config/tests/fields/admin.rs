@@ -4,6 +4,7 @@ use super::Row;
 
 pub(super) const ROWS: &[Row] = &[
     ("admin", "address", "admin: { address: \"unix:/run/a\" }", "address: Unix(\"/run/a\")"),
+    ("admin", "dashboard", "admin: { dashboard: false }", "dashboard: false"),
     ("admin", "metrics_series", "admin: { metrics_series: 1000 }", "metrics_series: 1000"),
     ("admin", "probes", "admin: { probes: \":91\" }", "probes: Some(Any(91))"),
     ("admin", "socket", "admin: { socket: /run/t/a.sock }", "socket: At(\"/run/t/a.sock\")"),

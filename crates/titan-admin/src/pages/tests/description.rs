@@ -205,6 +205,7 @@ fn good(call: Call) -> Ask<'static> {
     let entry = calls::CALLS.iter().find(|entry| entry.call == call).unwrap();
     let target = match call {
         Call::Restore => "/jwt/revocations/1",
+        Call::DashboardFile => "/dashboard/app.js",
         Call::ReadUpstream | Call::OrderUpstream => "/upstreams/api",
         Call::ReadExchange => "/recorder/none",
         _ => entry.path,
@@ -424,6 +425,26 @@ async fn every_response_is_described_and_every_described_one_is_served() {
     for body in ["{\"token\":\"none\"}", "{"] {
         let ask = Ask { body, ..good(Call::SignIn) };
         served.note(&api, Call::SignIn, &desk.responds(&ask).await);
+    }
+    let page = [("Accept", "text/html")];
+    let redirected = desk.responds(&Ask { fields: &page, ..good(Call::Index) }).await;
+    served.note(&api, Call::Index, &redirected);
+    for target in ["app.js", "app.css", "icon.svg", "index.html", "none"] {
+        let target = &format!("/dashboard/{target}");
+        let response = desk.responds(&Ask { target, ..good(Call::DashboardFile) }).await;
+        served.note(&api, Call::DashboardFile, &response);
+    }
+    let known = [("If-None-Match", "*")];
+    for call in [Call::Dashboard, Call::DashboardFile] {
+        served.note(&api, call, &desk.responds(&good(call)).await);
+        served.note(&api, call, &desk.responds(&Ask { fields: &known, ..good(call) }).await);
+    }
+    let text =
+        "{ listeners: [127.0.0.1:0], routes: [{ respond: 200 }], admin: { dashboard: false } }";
+    let off = Config::parse("test", text).unwrap();
+    without.pages.access.replace(Access::prepare(&off, &Files::default()).unwrap());
+    for call in [Call::Dashboard, Call::SignIn] {
+        served.note(&api, call, &without.responds(&good(call)).await);
     }
     let mirrors = desk.responds(&good(Call::ListMirrors)).await;
     served.note(&api, Call::ListMirrors, &mirrors);
