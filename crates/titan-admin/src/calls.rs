@@ -25,6 +25,9 @@ pub(crate) enum Call {
     Confirm,
     Rollback,
     History,
+    CompareHistory,
+    Explain,
+    ListCertificates,
     Upgrade,
     ListUpstreams,
     ReadUpstream,
@@ -51,7 +54,7 @@ pub(crate) struct Entry {
     /// What metrics and the description call it.
     pub(crate) name: &'static str,
     pub(crate) method: Method,
-    /// A last segment in braces stands for any one.
+    /// A segment in braces stands for any one.
     pub(crate) path: &'static str,
     /// What a caller needs; `None` where anybody may call it.
     pub(crate) right: Option<AdminRights>,
@@ -88,6 +91,9 @@ pub(crate) const CALLS: &[Entry] = &[
     Entry::new(Call::Confirm, "confirm", Method::POST, "/confirm", FULL),
     Entry::new(Call::Rollback, "rollback", Method::POST, "/rollback", FULL),
     Entry::new(Call::History, "history", Method::GET, "/history", READ),
+    Entry::new(Call::CompareHistory, "compare_history", Method::GET, "/history/{id}/plan", READ),
+    Entry::new(Call::Explain, "explain", Method::POST, "/explain", READ),
+    Entry::new(Call::ListCertificates, "list_certificates", Method::GET, "/certificates", READ),
     Entry::new(Call::Upgrade, "upgrade", Method::POST, "/upgrade", FULL),
     Entry::new(Call::ListUpstreams, "list_upstreams", Method::GET, "/upstreams", READ),
     Entry::new(Call::ReadUpstream, "read_upstream", Method::GET, "/upstreams/{name}", READ),
@@ -142,6 +148,7 @@ impl Entry {
         match self.call {
             Call::PutConfig | Call::Plan => MAX_FILE,
             Call::SignIn => Request::SMALL_BODY,
+            Call::Explain => Request::MAX_BODY,
             _ if self.writes() => Request::MAX_BODY,
             _ => 0,
         }
@@ -149,12 +156,15 @@ impl Entry {
 
     /// Whether a request with that path is for it.
     fn is_at(&self, path: &[u8]) -> bool {
-        let (above, last) = self.path.rsplit_once('/').unwrap_or_default();
-        match last.starts_with('{') {
-            false => path == self.path.as_bytes(),
-            true => below(path, above)
-                .is_some_and(|segment| !segment.is_empty() && !segment.contains(&b'/')),
-        }
+        let mut segments = path.split(|byte| *byte == b'/');
+        let is_same = self.path.split('/').all(|wanted| {
+            let segment = segments.next();
+            match wanted.starts_with('{') {
+                false => segment == Some(wanted.as_bytes()),
+                true => segment.is_some_and(|segment| !segment.is_empty()),
+            }
+        });
+        is_same && segments.next().is_none()
     }
 }
 
@@ -179,11 +189,13 @@ fn allowed(mut methods: Vec<Method>) -> String {
     methods.iter().map(Method::as_str).collect::<Vec<_>>().join(", ")
 }
 
+/// The segment of a path at that place, from 0.
+pub(crate) fn segment(path: &[u8], place: usize) -> &[u8] {
+    // In front of the first is nothing.
+    path.split(|byte| *byte == b'/').nth(place + 1).unwrap_or_default()
+}
+
 /// The last segment of a path.
 pub(crate) fn last_segment(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
-}
-
-fn below<'p>(path: &'p [u8], above: &str) -> Option<&'p [u8]> {
-    path.strip_prefix(above.as_bytes())?.strip_prefix(b"/")
 }

@@ -1,14 +1,16 @@
-//! `/config`, `/plan`, `/reload`, `/confirm`, `/rollback` and `/history`: what the program is asked to do, and what came of it.
+//! `/config`, `/plan`, `/reload`, `/confirm`, `/rollback`, `/history` and `/explain`: what the program is asked to do, and what came of it.
 
+use crate::calls;
 use crate::history::{Author, Entry};
-use crate::http::{Request, Response};
+use crate::http::{Request, Response, media_type};
 use crate::orders::{
-    Applied, Change, Document, Findings, Guard, History, InForce, NotApplied, Orders, Planned,
-    Safeguards,
+    Applied, Change, Document, Explained, Findings, Guard, History, InForce, NotApplied, Orders,
+    Planned, Question, Safeguards,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 use time::OffsetDateTime;
@@ -123,6 +125,75 @@ pub(crate) async fn plan(orders: &Orders, request: Request) -> Response {
         }
         Err(error) => not_applied(&error),
     }
+}
+
+/// Shows what a configuration of the history changed.
+pub(crate) async fn compare(orders: &Orders, request: &Request) -> Response {
+    let number = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    let id = number(calls::segment(request.head.path(), 1));
+    let mut against = Some(None);
+    for (name, value) in query::pairs(request.head.query()) {
+        against = (&*name == b"against").then(|| number(&value).map(Some)).flatten();
+    }
+    let (Some(id), Some(against)) = (id, against) else {
+        let detail = "expected the id of an entry, and `against` (that of another one) or nothing";
+        return Response::problem(Status::BAD_REQUEST, detail);
+    };
+    match orders.compare(id, against).await {
+        Ok(Planned { text, json: plan }) => Response::json(Status::OK, &PlanShown { plan, text }),
+        Err(NotApplied::Refused(findings)) => {
+            // Today it could not be put in force: a file that it names may be gone.
+            Response::problem(Status::CONFLICT, findings.text.trim_end())
+        }
+        Err(error) => not_applied(&error),
+    }
+}
+
+/// What is asked about a request.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    method: String,
+    url: String,
+    #[serde(default)]
+    headers: Vec<(String, String)>,
+    #[serde(default)]
+    client: Option<IpAddr>,
+}
+
+/// Explains what a request would get.
+pub(crate) async fn explain(orders: &Orders, request: &Request) -> Response {
+    if !media_type(&request.head).eq_ignore_ascii_case(b"application/json") {
+        return Response::problem(Status::BAD_REQUEST, "send `Content-Type: application/json`");
+    }
+    let Asked { method, url, headers, client } = match serde_json::from_slice(&request.body) {
+        Ok(asked) => asked,
+        Err(error) => {
+            let detail = format!("{error}; send {EXAMPLE}");
+            return Response::problem(Status::BAD_REQUEST, &detail);
+        }
+    };
+    let fields = headers.into_iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    match orders.explain(Question { method, url, fields, client }).await {
+        Ok(Explained { text, json: explained }) => {
+            Response::json(Status::OK, &ExplanationShown { explained, text })
+        }
+        Err(NotApplied::Refused(findings)) => {
+            Response::problem(Status::BAD_REQUEST, findings.text.trim_end())
+        }
+        Err(error) => not_applied(&error),
+    }
+}
+
+const EXAMPLE: &str = r#"{"method": "GET", "url": "http://a.example/x", "headers": [["Accept", "*/*"]], "client": "203.0.113.7"}"#;
+
+/// What a request would get: the keys of `titan explain --json`, and more.
+#[derive(Serialize)]
+struct ExplanationShown {
+    #[serde(flatten)]
+    explained: Value,
+    /// The same as people read it.
+    text: String,
 }
 
 /// The configuration in a body.

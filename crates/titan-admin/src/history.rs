@@ -269,6 +269,11 @@ impl History {
         self.kept.iter().find(|kept| kept.entry.id == id).map(|kept| kept.content.clone())
     }
 
+    /// The id of the entry before that one.
+    pub fn before_id(&self, id: u64) -> Option<u64> {
+        self.entries().map(|entry| entry.id).filter(|it| *it < id).max()
+    }
+
     /// The one to go back to: the latest before the one in force that says something else, and was to stay: no trial of it
     /// failed or was cut short.
     /// Where that was put in force again it counts as the one that it repeats, so that one can go back further.

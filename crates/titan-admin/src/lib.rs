@@ -9,6 +9,7 @@
 //! | signing in, for people in front of a browser | `session` | `session::sign_in` |
 //! | an event for each call that changes something | `audit` | `Audit::note` |
 //! | the configuration in force, and other ones | `configuration` | `configuration::put` |
+//! | the certificates of listeners | `certificates` | `certificates::list` |
 //! | which gateway a call is meant for | `identity` | [`Identity::of`] |
 //! | how upstreams are doing, and orders about endpoints | `upstreams` | `upstreams::list` |
 //! | copies of requests, and where the responses to them differ | `mirrors` | `mirrors::list` |
@@ -57,6 +58,8 @@ mod session;
 mod audit;
 
 mod configuration;
+
+mod certificates;
 
 mod upgrades;
 

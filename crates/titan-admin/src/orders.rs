@@ -7,6 +7,7 @@ pub use crate::history::Document;
 
 use crate::history::{Author, Entry};
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -51,6 +52,22 @@ pub enum ConfigOrder {
         documents: Vec<Document>,
         /// Takes the plan.
         done: oneshot::Sender<Result<Planned, NotApplied>>,
+    },
+    /// What one configuration of the history changed in another.
+    Compare {
+        /// The id of the newer one.
+        id: u64,
+        /// That of the older one; without it the one before.
+        against: Option<u64>,
+        /// Takes the plan.
+        done: oneshot::Sender<Result<Planned, NotApplied>>,
+    },
+    /// What a request would get under the configuration in force.
+    Explain {
+        /// The request.
+        question: Question,
+        /// Takes the explanation. A request that nobody could send is refused.
+        done: oneshot::Sender<Result<Explained, NotApplied>>,
     },
     /// The configuration in force, to be shown.
     InForce(oneshot::Sender<Result<InForce, NotApplied>>),
@@ -124,6 +141,28 @@ pub struct Applied {
 /// What a configuration would change, as `titan plan` tells it.
 #[derive(Clone, Debug)]
 pub struct Planned {
+    /// For people.
+    pub text: String,
+    /// For programs.
+    pub json: serde_json::Value,
+}
+
+/// A request that a client would send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The method.
+    pub method: String,
+    /// An absolute URL, or a path with a `Host` among the fields.
+    pub url: String,
+    /// The header fields, each as in `Name: value`.
+    pub fields: Vec<String>,
+    /// The address that the client connects from; without it nothing is decided by the address.
+    pub client: Option<IpAddr>,
+}
+
+/// What a request would get, and why, as `titan explain` tells it.
+#[derive(Clone, Debug)]
+pub struct Explained {
     /// For people.
     pub text: String,
     /// For programs.
@@ -225,6 +264,16 @@ impl Orders {
     /// What these documents would change in the configuration in force.
     pub async fn plan(&self, documents: Vec<Document>) -> Result<Planned, NotApplied> {
         self.ask(|done| ConfigOrder::Plan { documents, done }).await?
+    }
+
+    /// What a configuration of the history changed in another one, or in the one before it.
+    pub async fn compare(&self, id: u64, against: Option<u64>) -> Result<Planned, NotApplied> {
+        self.ask(|done| ConfigOrder::Compare { id, against, done }).await?
+    }
+
+    /// What a request would get under the configuration in force.
+    pub async fn explain(&self, question: Question) -> Result<Explained, NotApplied> {
+        self.ask(|done| ConfigOrder::Explain { question, done }).await?
     }
 
     /// The configuration in force.

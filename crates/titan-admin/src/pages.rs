@@ -3,6 +3,7 @@
 use crate::access::{self, Access, Caller, Denial, Place, Why};
 use crate::audit::{Audit, Outcome};
 use crate::calls::{self, Call, Entry, Found};
+use crate::certificates;
 use crate::configuration;
 use crate::dashboard;
 use crate::exposition::{self, Format, Sources};
@@ -90,6 +91,9 @@ Titan admin interface
 /confirm           the configuration that is on trial is to stay: POST
 /rollback          an earlier configuration: POST
 /history           what was in force: GET
+/history/{id}/plan what one of these changed: GET
+/explain           what a request would get, and why: POST
+/certificates      the certificates of listeners, and when they expire: GET
 /upgrade           another process takes over, over the Unix socket alone: POST
 /upstreams         how upstreams and their endpoints are doing: GET
 /upstreams/{name}  how one is doing: GET; drain, eject or restore an endpoint, open or close a breaker: POST
@@ -188,6 +192,9 @@ impl Pages {
             (Call::SignOut, _) => session::sign_out(&self.access, &request),
             (Call::ReadConfig, _) => configuration::read(&self.orders).await,
             (Call::History, _) => configuration::history(&self.orders).await,
+            (Call::CompareHistory, _) => configuration::compare(&self.orders, &request).await,
+            (Call::Explain, _) => configuration::explain(&self.orders, &request).await,
+            (Call::ListCertificates, _) => certificates::list(&self.status.certificates()),
             (Call::PutConfig, Some(author)) => {
                 configuration::put(&self.orders, request, author).await
             }

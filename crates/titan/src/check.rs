@@ -163,7 +163,7 @@ fn plain(name: &str, severity: Severity, place: Option<Location>, message: &str)
 }
 
 /// The same without what was taken from files for values.
-fn masked(value: Value, config: &Config) -> Value {
+pub(crate) fn masked(value: Value, config: &Config) -> Value {
     match value {
         Value::String(text) => Value::String(config.mask(text)),
         Value::Array(items) => items.into_iter().map(|item| masked(item, config)).collect(),

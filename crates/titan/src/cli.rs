@@ -135,6 +135,9 @@ pub(crate) enum Command {
         /// Print a case for `titan test` instead, with the request as given: tokens too
         #[arg(long, requires = "config")]
         as_test: bool,
+        /// Print what would come of it as JSON
+        #[arg(long, conflicts_with = "as_test", requires = "config")]
+        json: bool,
         #[command(flatten)]
         config: ConfigOption,
     },

@@ -11,6 +11,7 @@
 //! | what the service manager is told | `supervisor` |
 //! | `titan check` | `check` |
 //! | `titan test`, and the case that `titan explain --as-test` writes | `cases` |
+//! | `titan explain --json` | `explained` |
 //! | `titan plan` | `plan` |
 //! | `titan cert` | `cert` |
 //! | events that the operator should know of | `events` |
@@ -46,6 +47,8 @@ mod cases;
 mod cert;
 
 mod check;
+
+mod explained;
 
 mod findings;
 
@@ -125,7 +128,7 @@ fn perform(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Recorder(options) => return recorder::recorder(&options),
         Command::Tap(options) => return recorder::tap(&options),
         Command::Check(options) => return check::check(&options),
-        Command::Explain { method, url, fields, client_cert, from, as_test, config } => {
+        Command::Explain { method, url, fields, client_cert, from, as_test, json, config } => {
             let named = config.config;
             let (config, files) = match &named {
                 Some(file) => {
@@ -147,6 +150,11 @@ fn perform(cli: Cli) -> Result<ExitCode, Failure> {
                 from,
             };
             let explanation = titan_proxy::explain(&config, &files, &asking)?;
+            if json {
+                let shown = explained::shown(&explanation, &config).json;
+                terminal::print(&format!("{shown:#}\n"))?;
+                return Ok(ExitCode::SUCCESS);
+            }
             let text = match as_test {
                 true => {
                     let (certificate, named) = (client_cert.as_deref(), named.as_deref());

@@ -81,6 +81,8 @@ pub(crate) struct Reloading {
     complaint: String,
     reloads: Arc<Reloads>,
     planning: Planning,
+    /// The same for those who may only read, so that they are not in the way of others.
+    looks: Planning,
 }
 
 /// What is being put in force.
@@ -141,6 +143,7 @@ impl Reloading {
             complaint: String::new(),
             reloads,
             planning: Planning::default(),
+            looks: Planning::default(),
         };
         reloading.go_on();
         reloading
@@ -250,7 +253,14 @@ impl Reloading {
             ConfigOrder::Change { change, author, done } => self.change(change, author, done),
             ConfigOrder::Confirm { author, done } => self.confirm(&author, done),
             ConfigOrder::Plan { documents, done } => {
-                self.planning.begin(self.in_force.clone(), documents, done);
+                self.planning.plan(self.in_force.clone(), documents, done);
+            }
+            ConfigOrder::Compare { id, against, done } => match self.records.pair(id, against) {
+                Ok(pasts) => self.looks.compare(pasts, self.in_force.file.clone(), done),
+                Err(why) => drop(done.send(Err(why))),
+            },
+            ConfigOrder::Explain { question, done } => {
+                self.looks.explain(self.in_force.clone(), question, done);
             }
             // Where nobody waits any more nothing is to be told.
             ConfigOrder::InForce(shown) => drop(shown.send(Ok(self.shown()))),
@@ -289,14 +299,8 @@ impl Reloading {
         let nothing =
             || NotApplied::NotFound("the history has no earlier configuration".to_owned());
         let id = id.or_else(|| self.records.before()).ok_or_else(nothing)?;
-        match self.records.past(id) {
-            Some(past) => Ok(Wanted::Past(self.records.history().refer(id), past)),
-            None => {
-                let why =
-                    format!("the history has no configuration {id}: `titan history` lists them");
-                Err(NotApplied::NotFound(why))
-            }
-        }
+        let past = self.records.find(id)?;
+        Ok(Wanted::Past(self.records.history().refer(id), past))
     }
 
     fn shown(&self) -> orders::InForce {

@@ -9,6 +9,7 @@
 
 mod admin;
 mod control;
+mod dashboard;
 mod events;
 mod recorder;
 mod revocations;

@@ -7,6 +7,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use titan_config::{Certificate, UnknownName};
@@ -57,6 +58,10 @@ const SOON: i64 = 86_400;
 pub struct Validity {
     /// Its file, as the configuration names it.
     pub file: PathBuf,
+    /// The DNS names and addresses that it is for.
+    pub names: Vec<Box<str>>,
+    /// The distinguished name of who has signed it.
+    pub issuer: String,
     from: ASN1Time,
     until: ASN1Time,
 }
@@ -69,6 +74,8 @@ impl Validity {
         let validity = certificate.validity();
         Some(Validity {
             file: file.to_owned(),
+            names: names_of(chain.first()?).unwrap_or_default(),
+            issuer: certificate.issuer().to_string(),
             from: validity.not_before,
             until: validity.not_after,
         })
@@ -102,7 +109,7 @@ impl Validity {
 
     /// What there is to say of it where it is not valid, or not for long: for a fifth of its time, or two weeks if that is less.
     pub(super) fn warning(&self, now: ASN1Time) -> Option<String> {
-        let Validity { file, from, until } = self;
+        let Validity { file, from, until, .. } = self;
         let (file, begin, end) = (file.display(), from.timestamp(), until.timestamp());
         let soon = ((end - begin) / 5).min(14 * 86_400);
         match now.timestamp() {
@@ -356,11 +363,17 @@ fn names_of(certificate: &CertificateDer<'_>) -> Result<Vec<Box<str>>, String> {
         .filter_map(|name| match name {
             GeneralName::DNSName(name) => Some(name.to_ascii_lowercase().into_boxed_str()),
             // Clients do not ask for addresses, but two certificates for one address are still duplicates.
-            GeneralName::IPAddress(bytes) => Some(format!("{bytes:?}").into_boxed_str()),
+            GeneralName::IPAddress(bytes) => address(bytes).map(|it| it.to_string().into()),
             _ => None,
         })
         .collect();
     Ok(names)
+}
+
+/// An address as certificates have it: RFC 5280 section 4.2.1.6.
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
 }
 
 #[cfg(test)]
@@ -372,7 +385,9 @@ mod tests {
         let day = |day: i64| ASN1Time::from_timestamp(1_800_000_000 + day * 86_400).unwrap();
         let told = |days: i64, now: i64| {
             let file = PathBuf::from("site.pem");
-            let warning = Validity { file, from: day(0), until: day(days) }.warning(day(now));
+            let (names, issuer) = (Vec::new(), String::new());
+            let validity = Validity { file, names, issuer, from: day(0), until: day(days) };
+            let warning = validity.warning(day(now));
             warning.map(|text| text["site.pem: the certificate ".len()..][..10].to_owned())
         };
         assert_eq!(told(90, -1).as_deref(), Some("is not val"));

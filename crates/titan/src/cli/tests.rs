@@ -212,6 +212,9 @@ fn the_help_of_explain() {
           --as-test
               Print a case for `titan test` instead, with the request as given: tokens too
 
+          --json
+              Print what would come of it as JSON
+
       -c, --config <FILE>
               The configuration, YAML or JSON; without it a built-in demo
 

@@ -62,6 +62,16 @@ pub(super) enum Past {
     Stored(Storage, u64),
 }
 
+impl Past {
+    /// What it said.
+    pub(super) fn read(&self) -> Result<Arc<[Document]>, Failure> {
+        match self {
+            Past::Whole(documents) => Ok(Arc::clone(documents)),
+            Past::Stored(storage, id) => Ok(read_stored(storage, *id)?.into()),
+        }
+    }
+}
+
 /// The configuration in force, and what the files that it names were like when they were read.
 #[derive(Clone)]
 pub(crate) struct InForce {
@@ -114,12 +124,7 @@ impl Attempts {
                 return loaded.map_err(|failure| Refused { failure, state: None, origins });
             }
             Wanted::Documents(documents) => config_file::parse(documents, &before.file)?,
-            Wanted::Past(_, Past::Whole(documents)) => {
-                config_file::parse_past(documents, &before.file)?
-            }
-            Wanted::Past(_, Past::Stored(storage, id)) => {
-                config_file::parse_past(&read_stored(storage, *id)?, &before.file)?
-            }
+            Wanted::Past(_, past) => config_file::parse_past(&past.read()?, &before.file)?,
             Wanted::Before(then) => {
                 let then = then.former.in_force.clone();
                 // The files that it names may be others by now.

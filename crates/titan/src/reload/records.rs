@@ -11,7 +11,7 @@ use titan_admin::history::{
     Content, Directory, DirectoryError, Entry, EntryRef, Found, History, Origin, Outcome, Record,
     Said,
 };
-use titan_admin::orders;
+use titan_admin::orders::{self, NotApplied};
 use titan_config::State;
 use tokio::time::{Instant, timeout};
 
@@ -111,11 +111,32 @@ impl Records {
     }
 
     /// Where the configuration with that id is.
-    pub(super) fn past(&self, id: u64) -> Option<Past> {
+    fn past(&self, id: u64) -> Option<Past> {
         match self.history.content(id)? {
             Content::Whole(said) => Some(Past::Whole(said.documents)),
             Content::Stored => self.storage().map(|storage| Past::Stored(storage, id)),
         }
+    }
+
+    /// The same, or that there is none.
+    pub(super) fn find(&self, id: u64) -> Result<Past, NotApplied> {
+        self.past(id).ok_or_else(|| {
+            let why = format!("the history has no configuration {id}: `titan history` lists them");
+            NotApplied::NotFound(why)
+        })
+    }
+
+    /// Two of them, the older one first: without it, the one before the newer one.
+    pub(super) fn pair(
+        &self,
+        id: u64,
+        against: Option<u64>,
+    ) -> Result<[(u64, Past); 2], NotApplied> {
+        let new = (id, self.find(id)?);
+        let old = against.or_else(|| self.history.before_id(id)).ok_or_else(|| {
+            NotApplied::NotFound(format!("the history has nothing before configuration {id}"))
+        })?;
+        Ok([(old, self.find(old)?), new])
     }
 
     /// Where they are kept on the disk.

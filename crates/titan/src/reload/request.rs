@@ -70,6 +70,8 @@ pub(super) fn refuse_without_file(order: ConfigOrder) {
             drop(done.send(Err(refusal(CHANGE))));
         }
         ConfigOrder::Plan { done, .. } => drop(done.send(Err(refusal(CHANGE)))),
+        ConfigOrder::Compare { done, .. } => drop(done.send(Err(refusal(READ)))),
+        ConfigOrder::Explain { done, .. } => drop(done.send(Err(refusal(READ)))),
         ConfigOrder::InForce(shown) => drop(shown.send(Err(refusal(READ)))),
         ConfigOrder::History(told) => drop(told.send(Err(refusal(READ)))),
     }

@@ -297,7 +297,7 @@ fn few_plans_wait_and_those_that_nobody_waits_for_are_not_made() {
     };
     let mut waiting: Vec<_> = (0..count).map(|_| asks()).collect();
     let Ok(Err(NotApplied::Conflict(why))) = asks().blocking_recv() else { panic!() };
-    assert!(why.contains("4 plans are being made or wait"), "{why}");
+    assert!(why.contains("4 others are being made or wait"), "{why}");
     let last = waiting.pop().unwrap();
     drop((waiting, under_way));
     assert!(last.blocking_recv().unwrap().unwrap().text.contains("respond.status: 200 -> 201"));

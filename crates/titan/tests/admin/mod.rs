@@ -7,7 +7,6 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
@@ -311,81 +310,6 @@ fn the_page_of_metrics_is_as_long_as_it_may_be_and_that_changes_with_a_reload() 
     assert_eq!(titan.call("POST", "/reload", &[], "").0, 200);
     let (series, folded) = figures();
     assert!(series > 5000 && folded == 0, "{series} {folded}");
-}
-
-/// The response to a request over TCP that closes its connection, as it comes.
-fn responds(titan: &Titan, request: &str, fields: &[&str], body: &str) -> String {
-    let mut stream = TcpStream::connect(titan.admin.as_ref().unwrap()).unwrap();
-    let fields: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
-    let length = body.len();
-    let head = format!("{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{fields}");
-    write!(stream, "{head}Content-Length: {length}\r\n\r\n{body}").unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    text
-}
-
-// field: admin.dashboard
-#[test]
-fn a_browser_has_a_page_and_a_session_unless_that_is_off() {
-    let token = format!(", tokens: {{ ops: {{ sha256: {}, rights: full }} }}", hash_of("all"));
-    let titan = Titan::start("dashboard", &serving(200, &token));
-    let index = responds(&titan, "GET /", &["Accept: text/html,*/*"], "");
-    assert!(
-        index.starts_with("HTTP/1.1 303 ") && index.contains("\r\nLocation: dashboard/\r\n"),
-        "{index}"
-    );
-    let page = responds(&titan, "GET /dashboard/", &["Sec-Fetch-Site: cross-site"], "");
-    assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("<!doctype html>"), "{page}");
-    assert!(page.contains("\r\nContent-Security-Policy: default-src 'none'; "), "{page}");
-    let same = "Sec-Fetch-Site: same-origin";
-    let json = "Content-Type: application/json";
-    let signed = responds(&titan, "POST /session", &[same, json], "{\"token\":\"all\"}");
-    let cookie = signed.lines().find_map(|line| line.strip_prefix("Set-Cookie: ")).unwrap();
-    let cookie = format!("Cookie: {}", cookie.split(';').next().unwrap());
-    let who: Value = serde_json::from_str(signed.lines().last().unwrap()).unwrap();
-    let csrf = format!("X-CSRF-Token: {}", who["csrf"].as_str().unwrap());
-    assert_eq!((who["user"].as_str(), who["rights"].as_str()), (Some("ops"), Some("full")));
-    assert_eq!(served(&titan), 200);
-    let status = |request: &str, fields: &[&str]| {
-        responds(&titan, request, fields, "")[9..12].parse::<u16>().unwrap()
-    };
-    assert_eq!(status("GET /figures/now", &[same]), 401);
-    assert_eq!(status("GET /figures/now", &[same, &cookie]), 200);
-    assert_eq!(status("POST /reload", &[same, &cookie]), 403);
-    assert_eq!(status("POST /reload", &[same, &cookie, &csrf]), 200);
-    fs::write(&titan.file, serving(200, &format!("{token}, dashboard: false"))).unwrap();
-    assert_eq!(status("POST /reload", &[same, &cookie, &csrf]), 200);
-    assert_eq!(status("GET /dashboard/", &[]), 404);
-    assert_eq!(status("GET /", &["Accept: text/html"]), 200);
-    assert_eq!(status("POST /session", &[same, json]), 404);
-    assert_eq!(status("GET /figures/now", &[same, &cookie]), 401, "it has ended");
-    let mut titan = titan;
-    let said = titan.events_up_to_that(|line| line.contains("POST /reload: done"));
-    assert!(said.contains(" POST /session: done (200): as ops"), "{said}");
-    assert!(said.contains("caller=\"session ops from 127.0.0.1:"), "{said}");
-}
-
-#[test]
-fn figures_are_read_as_they_come_until_the_gateway_drains() {
-    let mut titan = Titan::start("figures", &serving(200, ""));
-    let mut stream = UnixStream::connect(&titan.socket).unwrap();
-    write!(stream, "GET /figures/live HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
-    let mut now = || {
-        lines.by_ref().find(|line| line == "event: now").unwrap();
-        let data = lines.next().unwrap();
-        serde_json::from_str::<Value>(data.strip_prefix("data: ").unwrap()).unwrap()
-    };
-    let first = now();
-    assert_eq!(served(&titan), 200);
-    // The first sample may be the one that has the request.
-    let rates = [now(), now()].map(|now| now["rate"].as_f64().unwrap_or_default());
-    assert!(rates.into_iter().any(|rate| rate > 0.2), "{rates:?}");
-    assert_eq!(first["version"], env!("CARGO_PKG_VERSION"));
-    titan.signal(Signal::TERM);
-    assert!(lines.last().is_some(), "it ends");
-    titan.ends();
 }
 
 /// A certificate for 127.0.0.1 in these files, and a client that trusts it.

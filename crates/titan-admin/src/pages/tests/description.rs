@@ -1,7 +1,7 @@
 //! `openapi.json` against what is served: every call, every status of it, and every body.
 
 use super::*;
-use crate::orders::{History, InForce, NotUpgraded, Planned, UpgradeOrder, Upgraded};
+use crate::orders::{Explained, History, InForce, NotUpgraded, Planned, UpgradeOrder, Upgraded};
 use std::collections::BTreeSet;
 use titan_config::{AdminRights, Masked};
 use titan_http::ResponseHead;
@@ -170,7 +170,16 @@ fn program(order: ConfigOrder, outcome: Result<(), NotApplied>) {
             let in_force = InForce { entry: entry(), names, masked, summary, confirm_until };
             let _ = shown.send(Ok(in_force));
         }
-        (ConfigOrder::Plan { done, .. }, outcome) => {
+        (ConfigOrder::Explain { done, .. }, outcome) => {
+            let json = json!({
+                "route": "r", "action": "upstream", "upstreams": ["u"], "received": [["a", "b"]],
+                "forwarded": { "path": "/", "query": "", "host": "h", "headers": [["a", "b"]] },
+                "status": null, "code": null, "location": null,
+                "policies": [{ "policy": "jwt", "verdict": "passes" }],
+            });
+            let _ = done.send(outcome.map(|()| Explained { text: "route r\n".to_owned(), json }));
+        }
+        (ConfigOrder::Plan { done, .. } | ConfigOrder::Compare { done, .. }, outcome) => {
             let field = json!({ "field": "respond", "old": "204", "new": null, "weaker": false });
             let part =
                 json!({ "part": "routes", "name": "r", "change": "changed", "fields": [field] });
@@ -206,6 +215,7 @@ fn good(call: Call) -> Ask<'static> {
     let target = match call {
         Call::Restore => "/jwt/revocations/1",
         Call::DashboardFile => "/dashboard/app.js",
+        Call::CompareHistory => "/history/2/plan",
         Call::ReadUpstream | Call::OrderUpstream => "/upstreams/api",
         Call::ReadExchange => "/recorder/none",
         _ => entry.path,
@@ -220,6 +230,9 @@ fn good(call: Call) -> Ask<'static> {
             &[("Content-Type", "application/json")],
             "{\"areas\":{\"health\":\"debug\"},\"for\":\"10m\"}",
         ),
+        Call::Explain => {
+            (&[("Content-Type", "application/json")], "{\"method\":\"GET\",\"url\":\"http://a/\"}")
+        }
         Call::SignIn => (&[("Content-Type", "application/json")], "{\"token\":\"all\"}"),
         Call::Revoke => {
             (&[("Content-Type", "application/json")], "{\"jti\":\"a\",\"exp\":9999999999}")
@@ -330,11 +343,24 @@ async fn every_response_is_described_and_every_described_one_is_served() {
                 | Call::OrderUpstream
                 | Call::PutLog
                 | Call::SignIn
+                | Call::Explain
         ) {
             served.note(&api, call, &desk.responds(&ask).await);
         }
         // What the program makes of it.
         let outcomes: Vec<Result<(), NotApplied>> = match call {
+            Call::CompareHistory => vec![
+                Ok(()),
+                Err(NotApplied::Refused(found())),
+                Err(NotApplied::NotFound("n".to_owned())),
+                Err(NotApplied::Unavailable),
+            ],
+            Call::Explain => vec![
+                Ok(()),
+                Err(NotApplied::Refused(found())),
+                Err(NotApplied::Conflict("c".to_owned())),
+                Err(NotApplied::Unavailable),
+            ],
             Call::Plan => {
                 let conflict = NotApplied::Conflict("c".to_owned());
                 let refused = NotApplied::Refused(found());
@@ -379,6 +405,7 @@ async fn every_response_is_described_and_every_described_one_is_served() {
                 | Call::Confirm
                 | Call::Rollback
                 | Call::Upgrade
+                | Call::CompareHistory
         ) {
             let target = format!("{}?x=1", entry.path);
             let ask = Ask { target: &target, ..good(call) };
@@ -419,6 +446,7 @@ async fn every_response_is_described_and_every_described_one_is_served() {
         let ask = Ask { body, ..good(Call::PutLog) };
         served.note(&api, Call::PutLog, &desk.responds(&ask).await);
     }
+    served.note(&api, Call::ListCertificates, &desk.responds(&good(Call::ListCertificates)).await);
     for call in [Call::SignIn, Call::ReadSession, Call::SignOut] {
         served.note(&api, call, &desk.responds(&good(call)).await);
     }
