@@ -9,6 +9,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use titan_testkit::waits_until;
 
 /// A gateway that responds itself, with these keys of its admin interface.
 fn serving(admin: &str) -> String {
@@ -192,4 +193,40 @@ fn certificates_are_told_with_their_names_and_days() {
     assert_eq!(told["issuer"], "CN=rcgen self signed cert");
     assert!(told["days_left"].as_i64().unwrap() > 300_000, "{told}");
     assert_eq!((&told["file"], &told["problem"]), (&json!("dash.pem"), &Value::Null));
+}
+
+#[test]
+fn a_thousand_streams_leave_room_for_calls_and_for_traffic() {
+    let titan = Titan::start("thousand", &serving(""));
+    let mut streams = Vec::new();
+    let mut refused = 0;
+    for _ in 0..1000 {
+        let mut stream = UnixStream::connect(&titan.socket).unwrap();
+        let asked = write!(stream, "GET /figures/live HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let mut status = [0; 12];
+        match asked.and_then(|()| stream.read_exact(&mut status)) {
+            Ok(()) if status.ends_with(b"200") => streams.push(stream),
+            // No room for a stream, or not even for the connection.
+            Ok(()) => {
+                assert!(status.ends_with(b"503"), "{status:?}");
+                refused += 1;
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    assert_eq!((streams.len(), refused), (16, 984));
+    assert_eq!(titan.call("GET", "/readyz", &[], "").0, 200);
+    assert_eq!(titan.call("GET", "/figures/now", &[], "").0, 200);
+    serves(&titan);
+    // Those that have one go on, and those that go make room.
+    let mut next = [0; 4096];
+    assert!(streams.iter_mut().all(|stream| stream.read(&mut next).unwrap() > 0));
+    streams.pop();
+    waits_until("there to be room for one", || {
+        let mut stream = UnixStream::connect(&titan.socket).unwrap();
+        write!(stream, "GET /figures/live HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).unwrap();
+        status.ends_with(b"200")
+    });
 }
