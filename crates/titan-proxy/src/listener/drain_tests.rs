@@ -5,6 +5,7 @@ use crate::snapshot::Snapshot;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 use titan_config::Config;
+use titan_io::counter::Counter;
 use titan_observe::ring::Ring;
 use titan_policies::credentials::PolicyCredentials;
 use titan_testkit::{Certificate, certificate};
