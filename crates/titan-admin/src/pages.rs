@@ -223,8 +223,8 @@ impl Pages {
                 self.searches.list(&self.status.recorder(), &request).await
             }
             (Call::ReadExchange, Some(_)) => {
-                let id = calls::last_segment(request.head.path());
-                self.searches.read(&self.status.recorder(), id).await
+                let around = (&self.orders, &*self.reloads);
+                self.searches.read(&self.status.recorder(), &request, around).await
             }
             (Call::Tap, Some(_)) => recorder::tap(&self.status.recorder(), &request),
             (Call::ListRevocations | Call::Revoke | Call::Restore, Some(_)) => {

@@ -1,11 +1,15 @@
 //! `/recorder` and `/tap`: the last exchanges, and exchanges as they end.
 
+use crate::calls::last_segment;
 use crate::http::{NotSent, PieceSender, Request, Response, pieces};
+use crate::orders::{Explained, Orders, Question};
+use crate::reloads::Reloads;
+use serde_json::{Value, json};
 use std::borrow::Cow;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 use titan_http::{FieldName, RequestHead, Status, query};
 use titan_observe::format::FullFormatter;
-use titan_observe::record::Recorded;
+use titan_observe::record::{Recorded, Replayed};
 use titan_observe::recorder::{Coverage, Filter, Found, Recorder, Tap};
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
@@ -65,9 +69,19 @@ impl Searches {
         Response::new(Status::OK, JSON, listing(&found, covers))
     }
 
-    /// The exchange with that id.
-    pub(crate) async fn read(&self, recorder: &Recorder, id: &[u8]) -> Response {
-        let id = String::from_utf8_lossy(&query::decode(id)).into_owned();
+    /// The exchange with the id that the path ends with, and why it came to that where the query asks.
+    pub(crate) async fn read(
+        &self,
+        recorder: &Recorder,
+        request: &Request,
+        (orders, reloads): (&Orders, &Reloads),
+    ) -> Response {
+        let is_explained = match explains(&request.head) {
+            Ok(is_explained) => is_explained,
+            Err(fault) => return Response::problem(Status::BAD_REQUEST, fault),
+        };
+        let id = query::decode(last_segment(request.head.path()));
+        let id = String::from_utf8_lossy(&id).into_owned();
         let filter = Filter { id: Some(id), ..Filter::default() };
         for look in 0..LOOKS {
             if look > 0 {
@@ -78,6 +92,11 @@ impl Searches {
             if let Some((record, _)) = found.records.first().and_then(|it| Recorded::first_of(it)) {
                 let mut text = Vec::new();
                 FullFormatter::default().object(&record, &mut text);
+                if is_explained {
+                    text.pop();
+                    let explanation = explanation(&record, orders, reloads).await;
+                    text.extend_from_slice(format!(",\"explanation\":{explanation}}}").as_bytes());
+                }
                 text.push(b'\n');
                 return Response::new(Status::OK, JSON, text);
             }
@@ -93,6 +112,54 @@ impl Searches {
             yield_now().await;
         }
         search.found()
+    }
+}
+
+/// Whether a query asks for an explanation.
+fn explains(head: &RequestHead) -> Result<bool, &'static str> {
+    let pairs: Vec<_> = query::pairs(head.query()).collect();
+    match pairs.iter().map(|(name, value)| (&**name, &**value)).collect::<Vec<_>>()[..] {
+        [] | [(b"explain", b"false")] => Ok(false),
+        [(b"explain", b"true")] => Ok(true),
+        _ => Err("expected no parameter, or `explain=true`"),
+    }
+}
+
+/// What the configuration in force makes of a request that was recorded, and why, without its body.
+async fn explanation(record: &Recorded<'_>, orders: &Orders, reloads: &Reloads) -> Value {
+    let replayed = record.replayed();
+    let question = Question {
+        method: replayed.method.clone(),
+        url: replayed.url.clone(),
+        fields: replayed.fields.clone(),
+        client: replayed.peer,
+    };
+    let since = reloads.attempts().in_force_since.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let is_same = u128::from(record.facts.started) >= since.as_micros();
+    match orders.explain(question).await {
+        Ok(Explained { text, json }) => json!({
+            "same_configuration": is_same,
+            "text": replayed.mask(&text),
+            "outcome": masked(&replayed, json),
+        }),
+        Err(why) => json!({
+            "same_configuration": is_same,
+            "text": replayed.mask(&why.to_string()),
+            "outcome": null,
+        }),
+    }
+}
+
+/// A document with stars in place of secrets in its texts.
+fn masked(replayed: &Replayed, document: Value) -> Value {
+    match document {
+        Value::String(text) => Value::String(replayed.mask(&text)),
+        Value::Array(items) => items.into_iter().map(|item| masked(replayed, item)).collect(),
+        Value::Object(members) => {
+            let members = members.into_iter();
+            Value::Object(members.map(|(key, value)| (key, masked(replayed, value))).collect())
+        }
+        other => other,
     }
 }
 

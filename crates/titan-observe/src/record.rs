@@ -9,7 +9,7 @@ mod head;
 mod recorded;
 
 pub use attempted::{AttemptKind, Attempted, Chosen};
-pub use recorded::{Masked, Recorded};
+pub use recorded::{Masked, Recorded, Replayed};
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -22,6 +22,10 @@ mod top;
 
 pub(crate) use top::{AddressOption, TopOptions};
 
+mod explain;
+
+pub(crate) use explain::ExplainOptions;
+
 mod recorder;
 
 pub(crate) use recorder::{RecorderOptions, TapOptions};
@@ -33,7 +37,6 @@ mod tests;
 pub(crate) use changes::{ApplyOptions, HistoryOptions, RollbackOptions};
 
 use clap::{Args, Parser, Subcommand};
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// An API gateway: accepts requests, routes them to upstreams, and streams the responses back.
@@ -117,30 +120,10 @@ pub(crate) enum Command {
     ///
     /// Checks tokens with the keys of the configuration. If these are fetched, or cannot be read here,
     /// it does not check signatures.
-    #[command(after_help = AFTER_EXPLAIN)]
-    Explain {
-        /// The method, such as GET
-        method: String,
-        /// `http://host/path?query`, or `/path` together with -H 'Host: ...'
-        url: String,
-        /// A header of the request; may be repeated
-        #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
-        fields: Vec<String>,
-        /// The certificate that the client presents, a PEM file; it is not verified
-        #[arg(long, value_name = "FILE")]
-        client_cert: Option<PathBuf>,
-        /// The address that the client connects from; without it, nothing is decided by address
-        #[arg(long, value_name = "ADDRESS")]
-        from: Option<IpAddr>,
-        /// Print a case for `titan test` instead, with the request as given: tokens too
-        #[arg(long, requires = "config")]
-        as_test: bool,
-        /// Print what would come of it as JSON
-        #[arg(long, conflicts_with = "as_test", requires = "config")]
-        json: bool,
-        #[command(flatten)]
-        config: ConfigOption,
-    },
+    ///
+    /// With --id it tells what a running gateway has made of a request, and why.
+    #[command(after_help = explain::AFTER_HELP)]
+    Explain(ExplainOptions),
     /// Run test files: requests, and what a configuration is expected to make of each
     ///
     /// Sends nothing: the code that serves requests reads, routes and rewrites them, as for `titan explain`.
@@ -309,13 +292,3 @@ Exit codes:
   1    standard output could not be written, or the file of `jwt_revocations` could not be read
   2    invalid
   3    valid, but there are warnings, and --strict does not allow any";
-
-const AFTER_EXPLAIN: &str = "\
-Examples:
-  titan explain GET http://a.example/items/42 -c titan.yaml
-  titan explain POST /items -H 'Host: a.example' -H 'Content-Length: 5' -c titan.yaml
-  titan explain GET http://a.example/ -H 'Authorization: Bearer eyJhb...' -c titan.yaml
-  titan explain GET http://a.example/ --from 203.0.113.7 -c titan.yaml
-  titan explain GET http://a.example/ -c titan.yaml --as-test > tests.yaml
-
-The exit code is 0 whatever the response would be, and 2 if the request or the configuration is invalid.";

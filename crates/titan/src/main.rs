@@ -21,6 +21,7 @@
 //! | `titan apply`, `confirm`, `rollback`, `history` | `changes` |
 //! | `titan top` | `top` |
 //! | `titan recorder`, `titan tap` | `recorder` |
+//! | `titan explain` | `explain`, `explained` |
 //! | calls of a gateway that runs | `client` |
 //! | the sockets of the admin interface | `admin`, `socket_path` |
 //! | why the program fails | `failure` |
@@ -77,6 +78,8 @@ mod top;
 
 mod recorder;
 
+mod explain;
+
 mod activation;
 
 mod changes;
@@ -91,7 +94,6 @@ use clap::Parser;
 use cli::{Cli, Command};
 use failure::Failure;
 use std::process::ExitCode;
-use titan_proxy::{Asking, Files};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -128,42 +130,7 @@ fn perform(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Recorder(options) => return recorder::recorder(&options),
         Command::Tap(options) => return recorder::tap(&options),
         Command::Check(options) => return check::check(&options),
-        Command::Explain { method, url, fields, client_cert, from, as_test, json, config } => {
-            let named = config.config;
-            let (config, files) = match &named {
-                Some(file) => {
-                    let config = config_file::read(file)?;
-                    let files = config_file::read_named(&config, file);
-                    (config, files)
-                }
-                None => {
-                    terminal::print(demo::FOR_READING)?;
-                    (demo::config_for_reading(), Files::default())
-                }
-            };
-            let shown = client_cert.as_deref().map(config_file::read_certificate).transpose()?;
-            let asking = Asking {
-                method: &method,
-                url: &url,
-                fields: &fields,
-                certificate: shown.as_deref(),
-                from,
-            };
-            let explanation = titan_proxy::explain(&config, &files, &asking)?;
-            if json {
-                let shown = explained::shown(&explanation, &config).json;
-                terminal::print(&format!("{shown:#}\n"))?;
-                return Ok(ExitCode::SUCCESS);
-            }
-            let text = match as_test {
-                true => {
-                    let (certificate, named) = (client_cert.as_deref(), named.as_deref());
-                    cases::as_test(&asking, certificate, named, &explanation.outcome)
-                }
-                false => explanation.to_string(),
-            };
-            terminal::print(&config.mask(text))?;
-        }
+        Command::Explain(options) => return explain::explain(&options),
         Command::Test(options) => return cases::test(&options),
         Command::Plan(options) if options.is_running() => return changes::plan(&options),
         Command::Plan(options) => return plan::plan(&options),

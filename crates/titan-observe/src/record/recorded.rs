@@ -4,6 +4,7 @@ use super::attempted::time_to_head;
 use super::bytes::{Lists, Reader};
 use super::{Attempted, CaptureKind, Facts, Place, Text};
 use crate::secret::{JudgedName, SecretNames};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// A record of an exchange that is over.
@@ -24,6 +25,44 @@ pub struct Masked<'r> {
     /// What it says; stars if it is secret.
     pub value: &'r [u8],
 }
+
+/// A request as its client has sent it, secrets among it.
+pub struct Replayed {
+    /// The method.
+    pub method: String,
+    /// The absolute URL.
+    pub url: String,
+    /// The header fields, each as in `Name: value`.
+    pub fields: Vec<String>,
+    /// Whose connection it came over.
+    pub peer: Option<IpAddr>,
+    /// What must not be seen of what is made of it, the longest first.
+    secrets: Vec<String>,
+}
+
+impl Replayed {
+    /// A text about it, with stars in place of what is secret.
+    pub fn mask(&self, text: &str) -> String {
+        let mut masked = text.to_owned();
+        for secret in &self.secrets {
+            masked = masked.replace(secret.as_str(), "***");
+        }
+        masked
+    }
+}
+
+/// A value that is secret, and each part of it that may be one: the scheme of credentials is none, but what follows it is.
+fn parts(value: &str) -> Vec<String> {
+    let inner = value.split([' ', ';', ',', '=', '"']).filter(|part| part.len() >= MIN_SECRET);
+    let mut parts: Vec<_> = inner.map(str::to_owned).collect();
+    if value.len() >= MIN_SECRET {
+        parts.push(value.to_owned());
+    }
+    parts
+}
+
+/// What is shorter is in texts by chance.
+const MIN_SECRET: usize = 4;
 
 /// What stands in place of what is secret.
 const MASK: &[u8] = b"***";
@@ -61,6 +100,30 @@ impl<'r> Recorded<'r> {
     /// The page that the request comes from, as its client says, without query.
     pub fn referer(&self) -> &'r [u8] {
         bare_url(self.request_field(b"referer").unwrap_or_default())
+    }
+
+    /// The request as its client has sent it, for asking once more what would become of it. Nothing of it is to be shown.
+    pub fn replayed(&self) -> Replayed {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let scheme = self.facts.scheme.as_str();
+        let (host, target) = (text(self.text(Text::Host)), text(self.raw(Text::Target)));
+        let (mut fields, mut secrets) = (Vec::new(), Vec::new());
+        let mut names = SecretNames::default();
+        for (name, value) in self.pairs(CaptureKind::RequestHeader) {
+            if names.is_secret(name) || shows_secret(value, &mut names) {
+                secrets.extend(parts(&text(value)));
+            }
+            fields.push(format!("{}: {}", text(name), text(value)));
+        }
+        let mut shown = Vec::new();
+        if self.write_query(&mut names, &mut shown) && !target.ends_with(&text(&shown)) {
+            let query = target.split_once('?').map_or("", |(_, query)| query);
+            secrets.extend(query.split(['&', '=']).flat_map(parts));
+        }
+        // The longest first: one may be a part of another.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        let (method, url) = (text(self.text(Text::Method)), format!("{scheme}://{host}{target}"));
+        Replayed { method, url, fields, peer: self.facts.peer, secrets }
     }
 
     /// The policies that let the request pass, in their order.

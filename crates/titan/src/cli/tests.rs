@@ -190,13 +190,15 @@ fn the_help_of_explain() {
 
     Checks tokens with the keys of the configuration. If these are fetched, or cannot be read here, it does not check signatures.
 
-    Usage: titan explain [OPTIONS] <METHOD> <URL>
+    With --id it tells what a running gateway has made of a request, and why.
+
+    Usage: titan explain [OPTIONS] [METHOD] [URL]
 
     Arguments:
-      <METHOD>
+      [METHOD]
               The method, such as GET
 
-      <URL>
+      [URL]
               `http://host/path?query`, or `/path` together with -H 'Host: ...'
 
     Options:
@@ -215,6 +217,21 @@ fn the_help_of_explain() {
           --json
               Print what would come of it as JSON
 
+          --id <ID>
+              The id of a request that a running gateway has served, as its response has it (X-Request-Id)
+
+          --socket <PATH>
+              With --id: the Unix socket of its admin interface; without it the usual places
+
+          --url <URL>
+              The address of its admin interface, such as https://gateway.example:8484
+
+          --token-file <FILE>
+              A file with the token for that address; a token that may only read suffices
+
+          --ca <FILE>
+              A file with the authorities to trust there; without it those of the system
+
       -c, --config <FILE>
               The configuration, YAML or JSON; without it a built-in demo
 
@@ -227,8 +244,10 @@ fn the_help_of_explain() {
       titan explain GET http://a.example/ -H 'Authorization: Bearer eyJhb...' -c titan.yaml
       titan explain GET http://a.example/ --from 203.0.113.7 -c titan.yaml
       titan explain GET http://a.example/ -c titan.yaml --as-test > tests.yaml
+      titan explain --id 0198f3c2d1e04b6f9a3c5d7e8f901234
 
-    The exit code is 0 whatever the response would be, and 2 if the request or the configuration is invalid.
+    The exit code is 0 whatever the response would be, and 2 if the request or the configuration is invalid. With
+    --id it is 1 if no gateway can be reached, or that request is not there.
     ");
 }
 

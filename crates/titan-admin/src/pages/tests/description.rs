@@ -496,6 +496,7 @@ async fn every_response_is_described_and_every_described_one_is_served() {
     for (call, target) in [
         (Call::ReadExchange, one.as_str()),
         (Call::ReadExchange, "/recorder/none"),
+        (Call::ReadExchange, "/recorder/none?explain=maybe"),
         (Call::ListExchanges, "/recorder"),
         (Call::ListExchanges, "/recorder?limit=0"),
         (Call::Tap, "/tap"),

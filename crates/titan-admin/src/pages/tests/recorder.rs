@@ -101,3 +101,33 @@ fn exchanges_are_told_live_until_the_reader_goes() {
         }
     });
 }
+
+#[test]
+fn what_became_of_a_request_is_explained_without_its_secrets() {
+    let desk = Desk::new();
+    let id = asks(&desk.gateway, "/a?token=abcdef");
+    let target = format!("/recorder/{id}?explain=true");
+    let explained = |order: Order| {
+        let Order::Configuration(ConfigOrder::Explain { question, done }) = order else {
+            panic!("{order:?}")
+        };
+        assert_eq!(
+            (&*question.method, &*question.url),
+            ("GET", "http://shop.example/a?token=abcdef")
+        );
+        assert_eq!(question.client, Some("127.0.0.1".parse().unwrap()));
+        let asked = question.fields.join(" | ");
+        assert!(asked.contains("Authorization: Bearer abc"), "{asked}");
+        let text = format!("route r\nwithout {asked} {}\n", question.url);
+        let json =
+            json!({ "forwarded": { "headers": [["X-Token", "Bearer abc"]] }, "status": 200 });
+        let _ = done.send(Ok(orders::Explained { text, json }));
+    };
+    let ask = Ask { target: &target, ..Ask::default() };
+    let (status, exchange) = runtime().block_on(desk.ordered(&ask, explained));
+    let explanation = &exchange["explanation"];
+    assert_eq!((status, &explanation["same_configuration"]), (200, &json!(true)));
+    assert!(explanation["text"].as_str().unwrap().starts_with("route r\n"));
+    assert_eq!(explanation["outcome"]["forwarded"]["headers"][0][1], "***");
+    assert!(!exchange.to_string().contains("abc"), "{exchange:#}");
+}
