@@ -15,7 +15,7 @@ use std::fmt;
 use std::hint::black_box;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use titan_config::{Admin, AdminRights, AdminToken, Config, ListenAddress};
 use titan_http::{FieldName, RequestHead, Status};
@@ -27,23 +27,29 @@ use titan_proxy::{BadCredentials, Files, sha256};
 pub struct Access(Arc<Shared>);
 
 struct Shared {
-    tokens: ArcSwap<Vec<AdminToken>>,
+    settings: ArcSwap<Settings>,
     tls: Tls,
     sessions: Sessions,
     /// Wrong tokens that were presented.
     refused: AtomicU64,
+}
+
+/// What a configuration says.
+#[derive(Default)]
+struct Settings {
+    tokens: Vec<AdminToken>,
     /// How many series the page of metrics may have.
-    most_series: AtomicUsize,
+    most_series: usize,
     /// Whether there is a page for browsers, which may sign in then.
-    has_dashboard: AtomicBool,
+    has_dashboard: bool,
+    /// Where that page finds traces.
+    trace_url: Option<String>,
 }
 
 /// Tokens, TLS and the rest, to be put in force without fail.
 pub struct PreparedAccess {
-    tokens: Vec<AdminToken>,
+    settings: Settings,
     tls: Option<Arc<rustls::ServerConfig>>,
-    most_series: usize,
-    has_dashboard: bool,
 }
 
 /// How a socket of the interface can be reached.
@@ -115,12 +121,10 @@ impl Access {
     /// What a configuration and the files that it names say.
     pub fn new(config: &Config, files: &Files) -> Result<Access, BadCredentials> {
         let access = Access(Arc::new(Shared {
-            tokens: ArcSwap::default(),
+            settings: ArcSwap::default(),
             tls: Tls::default(),
             sessions: Sessions::default(),
             refused: AtomicU64::new(0),
-            most_series: AtomicUsize::new(0),
-            has_dashboard: AtomicBool::new(false),
         }));
         access.replace(Access::prepare(config, files)?);
         Ok(access)
@@ -128,22 +132,24 @@ impl Access {
 
     /// Reads what another configuration says.
     pub fn prepare(config: &Config, files: &Files) -> Result<PreparedAccess, BadCredentials> {
-        let Some(Admin { tokens, tls, metrics_series, dashboard, .. }) = &config.admin else {
-            let (tokens, has_dashboard) = (Vec::new(), false);
-            return Ok(PreparedAccess { tokens, tls: None, most_series: 0, has_dashboard });
+        let Some(admin) = &config.admin else {
+            return Ok(PreparedAccess { settings: Settings::default(), tls: None });
         };
+        let Admin { tokens, tls, metrics_series, dashboard, trace_url, .. } = admin;
         let tls = tls.as_ref().map(|tls| ServerTls::without_resumption(tls, files)).transpose()?;
-        let most_series = usize::try_from(*metrics_series).unwrap_or(usize::MAX);
-        let (tokens, has_dashboard) = (tokens.clone(), *dashboard);
-        Ok(PreparedAccess { tokens, tls, most_series, has_dashboard })
+        let settings = Settings {
+            tokens: tokens.clone(),
+            most_series: usize::try_from(*metrics_series).unwrap_or(usize::MAX),
+            has_dashboard: *dashboard,
+            trace_url: trace_url.clone(),
+        };
+        Ok(PreparedAccess { settings, tls })
     }
 
     /// Puts that in force, from the next request and the next connection on.
     pub fn replace(&self, prepared: PreparedAccess) {
-        let PreparedAccess { tokens, tls, most_series, has_dashboard } = prepared;
-        self.0.has_dashboard.store(has_dashboard, Ordering::Relaxed);
-        self.0.most_series.store(most_series, Ordering::Relaxed);
-        self.0.tokens.store(Arc::new(tokens));
+        let PreparedAccess { settings, tls } = prepared;
+        self.0.settings.store(Arc::new(settings));
         self.0.tls.set(tls);
     }
 
@@ -154,12 +160,17 @@ impl Access {
 
     /// How many series the page of metrics may have.
     pub(crate) fn most_series(&self) -> usize {
-        self.0.most_series.load(Ordering::Relaxed)
+        self.0.settings.load().most_series
     }
 
     /// Whether there is a page for browsers, which may sign in then.
     pub(crate) fn has_dashboard(&self) -> bool {
-        self.0.has_dashboard.load(Ordering::Relaxed)
+        self.0.settings.load().has_dashboard
+    }
+
+    /// Where the page for browsers finds traces.
+    pub(crate) fn trace_url(&self) -> Option<String> {
+        self.0.settings.load().trace_url.clone()
     }
 
     /// How many wrong tokens were presented.
@@ -225,19 +236,20 @@ impl Access {
         head: &RequestHead,
         (place, is_secure): (Place, bool),
     ) -> Result<Credential, Why> {
-        let tokens = self.0.tokens.load();
+        let settings = self.0.settings.load();
+        let Settings { tokens, has_dashboard, .. } = &**settings;
         if tokens.is_empty() || place == Place::Network && !is_secure {
             return Err(Why::NoTokens);
         }
         if head.fields.get(FieldName::Authorization).is_some() {
             let text = bearer(head).ok_or(Why::NoToken)?;
-            let token = find(&tokens, text).ok_or(Why::WrongToken)?;
+            let token = find(tokens, text).ok_or(Why::WrongToken)?;
             return Ok(Credential::Token(token.clone()));
         }
-        if !self.has_dashboard() || !sessions::has_cookie(&head.fields) {
+        if !has_dashboard || !sessions::has_cookie(&head.fields) {
             return Err(Why::NoToken);
         }
-        let session = self.0.sessions.find(&head.fields, &tokens, Instant::now());
+        let session = self.0.sessions.find(&head.fields, tokens, Instant::now());
         session.map(Credential::Session).ok_or(Why::NoSession)
     }
 
@@ -247,17 +259,18 @@ impl Access {
         token: &[u8],
         (place, peer): (Place, &Peer),
     ) -> Result<(Session, String), Why> {
-        let tokens = self.0.tokens.load();
+        let settings = self.0.settings.load();
+        let tokens = &settings.tokens;
         if tokens.is_empty() || place == Place::Network && !peer.is_secure() {
             return Err(Why::NoTokens);
         }
-        let token = find(&tokens, token).ok_or(Why::WrongToken)?;
+        let token = find(tokens, token).ok_or(Why::WrongToken)?;
         self.0.sessions.begin(token, Instant::now()).ok_or(Why::NoSession)
     }
 
     /// The name of that token, if it is one.
     pub(crate) fn name_of(&self, token: &[u8]) -> Option<String> {
-        find(&self.0.tokens.load(), token).map(|token| token.name.to_string())
+        find(&self.0.settings.load().tokens, token).map(|token| token.name.to_string())
     }
 
     /// Ends the session of a request.

@@ -16,6 +16,8 @@ struct Shown<'s> {
     csrf: Option<&'s str>,
     /// Unix time.
     expires: Option<u64>,
+    /// Where traces are shown, with `{trace_id}` in place of one's id.
+    trace_url: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -44,7 +46,7 @@ pub(crate) fn sign_in(
     let life = LIFE.as_secs();
     let cookie =
         format!("{COOKIE}={key}; HttpOnly; SameSite=Strict; Path=/; Max-Age={life}{secure}");
-    Ok(shown(&Shown::of_session(&session)).with(FieldName::SetCookie, &cookie))
+    Ok(shown(&Shown::of_session(&session, access)).with(FieldName::SetCookie, &cookie))
 }
 
 /// Whose token a request to sign in has, for the event about it.
@@ -57,14 +59,14 @@ pub(crate) fn named(access: &Access, request: &Request) -> String {
 pub(crate) fn read(access: &Access, request: &Request, place: Place) -> Response {
     let Request { head, peer, .. } = request;
     match (access.credential(head, (place, peer)), peer) {
-        (Some(Credential::Session(session)), _) => shown(&Shown::of_session(&session)),
+        (Some(Credential::Session(session)), _) => shown(&Shown::of_session(&session, access)),
         (Some(Credential::Token(token)), _) => {
             let (user, rights) = (Cow::Owned(token.name.to_string()), word(token.rights));
-            shown(&Shown { user, rights, csrf: None, expires: None })
+            shown(&Shown { user, rights, csrf: None, expires: None, trace_url: access.trace_url() })
         }
         (None, Peer::Process { uid, .. }) => {
             let (user, rights) = (Cow::Owned(format!("uid {uid}")), word(AdminRights::Full));
-            shown(&Shown { user, rights, csrf: None, expires: None })
+            shown(&Shown { user, rights, csrf: None, expires: None, trace_url: access.trace_url() })
         }
         (None, Peer::Client { .. }) => Why::NoToken.response(),
     }
@@ -95,13 +97,14 @@ fn word(rights: AdminRights) -> &'static str {
 }
 
 impl Shown<'_> {
-    fn of_session(session: &Session) -> Shown<'_> {
+    fn of_session<'s>(session: &'s Session, access: &Access) -> Shown<'s> {
         let expires = session.expires.duration_since(UNIX_EPOCH).unwrap_or_default();
         Shown {
             user: Cow::Owned(session.token.name.to_string()),
             rights: word(session.token.rights),
             csrf: Some(&session.csrf),
             expires: Some(expires.as_secs()),
+            trace_url: access.trace_url(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The admin interface: where it listens, and who may do what there.
 
 use crate::address::{ListenAddress, admin_address, listen_address, parse_socket_path};
-use crate::bounds::{MAX_ADMIN_TOKENS, MAX_SOCKET_PATH};
+use crate::bounds::{MAX_ADMIN_TOKENS, MAX_SOCKET_PATH, MAX_TRACE_URL};
 use crate::diagnostic::Diagnostic;
 use crate::location::{Location, Span};
 use crate::node::Node;
@@ -32,6 +32,8 @@ pub struct Admin {
     pub metrics_series: u32,
     /// Whether there is a page for browsers, which may sign in then.
     pub dashboard: bool,
+    /// Where traces are shown, with `{trace_id}` in place of one's id.
+    pub trace_url: Option<String>,
     /// Where the file says so; `None` for the default.
     pub location: Option<Location>,
 }
@@ -104,6 +106,9 @@ section! {
         /// sees nothing before signing in with a token of `tokens`, whose rights hold there too. `false` also ends the sessions that
         /// were begun.
         pub(crate) dashboard: bool = default("true", boolean()),
+        /// Where traces are shown: an `http` or `https` URL with `{trace_id}` in it, such as
+        /// `https://jaeger.example/trace/{trace_id}`. The dashboard makes a link of it where a request has a trace.
+        pub(crate) trace_url: Option<String> = optional("no links", trace_url()),
     }
 }
 
@@ -148,6 +153,7 @@ impl AdminFields {
             tls,
             metrics_series,
             dashboard,
+            trace_url,
         } = self;
         let token = |Named { key: name, key_span: _, value }: Named<Name, AdminTokenFields>| {
             let AdminTokenFields { sha256, rights } = value;
@@ -162,6 +168,7 @@ impl AdminFields {
             tls: tls.value,
             metrics_series,
             dashboard,
+            trace_url,
         }
     }
 
@@ -186,6 +193,27 @@ pub(crate) fn admin() -> impl Read<Value = AdminDraft> {
 
 fn token() -> impl Read<Value = AdminTokenFields> {
     short_for("sha256", section_of::<AdminTokenFields>())
+}
+
+/// A URL of a site, with the place for the id of a trace.
+fn trace_url() -> impl Read<Value = String> {
+    const PLACE: &str = "{trace_id}";
+    const URL: TextShape = TextShape {
+        what: "a URL with `{trace_id}`",
+        examples: "`https://jaeger.example/trace/{trace_id}`",
+        pattern: Some("^https?://"),
+        max: MAX_TRACE_URL,
+    };
+    text(URL, |text| {
+        let is_of_site = ["https://", "http://"].iter().any(|scheme| text.starts_with(scheme));
+        if !is_of_site || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            return Err(Problem::new("this is no `http` or `https` URL"));
+        }
+        match text.matches(PLACE).count() {
+            1 => Ok(text.to_owned()),
+            _ => Err(Problem::new("`{trace_id}` has to be in it, once")),
+        }
+    })
 }
 
 fn admin_socket() -> impl Read<Value = AdminSocket> {
@@ -216,7 +244,8 @@ fn check_tokens(fields: AdminFields, node: &Node, to: &mut Reading<'_>) -> Optio
     }
     if tls.value.as_ref().is_some_and(|tls| tls.hsts.is_some()) {
         let error = Diagnostic::error(tls.span, "`hsts` has no effect at the admin interface");
-        return to.fail(error.help("remove it: it is for browsers, and these are refused here"));
+        return to
+            .fail(error.help("remove it: browsers would ask every port of this host for TLS"));
     }
     for (place, Named { key, key_span, value }) in tokens.iter().enumerate() {
         let first = tokens[..place].iter().find(|it| it.value.sha256 == value.sha256);

@@ -69,6 +69,8 @@ pub const MAX_HISTORY: i64 = 100;
 pub const MAX_ORIGINS: usize = 256;
 /// Tokens of the admin interface.
 pub const MAX_ADMIN_TOKENS: usize = 64;
+/// Bytes of the URL where traces are shown.
+pub const MAX_TRACE_URL: usize = 2048;
 /// Keys of an API.
 pub const MAX_API_KEYS: usize = 10_000;
 /// Rates of a rate limit.

@@ -31,6 +31,7 @@ impl Config {
                 tls,
                 metrics_series: _,
                 dashboard: _,
+                trace_url: _,
                 location: _,
             }) => {
                 let tls = if tls.is_some() { ", TLS" } else { "" };

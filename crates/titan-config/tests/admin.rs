@@ -30,6 +30,8 @@ fn admin_interfaces_that_would_not_be_what_was_meant() {
         "{ socket: run/a }".to_owned(),
         "{ address: unix:/run/a, socket: /run/a }".to_owned(),
         format!("{{ address: \":91\", {tls} }}"),
+        "{ trace_url: 'javascript:alert({trace_id})' }".to_owned(),
+        "{ trace_url: 'https://jaeger.example/trace/' }".to_owned(),
     ];
     let reports = faults.map(|admin| report(&format!("admin: {admin}")));
     assert_snapshot!(reports.join("\n"));

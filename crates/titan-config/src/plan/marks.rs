@@ -520,6 +520,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("address", Mark::Exposure), ("probes", Mark::Exposure),
         ("socket", Mark::Neutral), ("tls", Mark::Need), ("tokens", Mark::Grant),
         ("metrics_series", Mark::Neutral), ("dashboard", Mark::Scale(OFF)),
+        ("trace_url", Mark::Neutral),
     ]),
     ("admin_token", &[
         ("sha256", Mark::Neutral), ("rights", Mark::Scale(&["read", "full"])),

@@ -16,6 +16,12 @@ pub(super) const ROWS: &[Row] = &[
     ),
     (
         "admin",
+        "trace_url",
+        "admin: { trace_url: \"https://a/{trace_id}\" }",
+        "trace_url: Some(\"https://a/{trace_id}\")",
+    ),
+    (
+        "admin",
         "tokens",
         "admin: { tokens: { ci: a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1 } }",
         "AdminToken { name: Name(\"ci\")",

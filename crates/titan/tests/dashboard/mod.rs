@@ -85,6 +85,17 @@ fn a_browser_has_a_page_and_a_session_unless_that_is_off() {
     assert!(said.contains("caller=\"session ops from 127.0.0.1:"), "{said}");
 }
 
+// field: admin.trace_url
+#[test]
+fn the_page_is_told_where_traces_are_shown() {
+    let url = "https://jaeger.example/trace/{trace_id}";
+    let titan = Titan::start("traces", &serving(&format!(", trace_url: \"{url}\"")));
+    assert_eq!(shown(&titan, ("GET", "/session"), &Value::Null).1["trace_url"], url);
+    fs::write(&titan.file, serving("")).unwrap();
+    assert_eq!(titan.call("POST", "/reload", &[], "").0, 200);
+    assert_eq!(shown(&titan, ("GET", "/session"), &Value::Null).1["trace_url"], Value::Null);
+}
+
 #[test]
 fn figures_are_read_as_they_come_until_the_gateway_drains() {
     let mut titan = Titan::start("figures", &serving(""));

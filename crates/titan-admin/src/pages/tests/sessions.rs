@@ -224,10 +224,10 @@ async fn who_calls_is_told_without_a_session_too() {
     let get = (Method::GET, "/session");
     let token = ("Authorization", "Bearer look");
     let by_token = shown(&desk.browses(get, &[HOST, token], "").await);
-    let wanted = json!({ "user": "board", "rights": "read", "csrf": null, "expires": null });
+    let wanted = json!({ "user": "board", "rights": "read", "csrf": null, "expires": null, "trace_url": null });
     assert_eq!(by_token, wanted);
     let process = desk.responds(&Ask { target: "/session", ..Ask::default() }).await;
-    let wanted = json!({ "user": "uid 0", "rights": "full", "csrf": null, "expires": null });
+    let wanted = json!({ "user": "uid 0", "rights": "full", "csrf": null, "expires": null, "trace_url": null });
     assert_eq!(shown(&process), wanted);
     assert_eq!(desk.browses(get, &[HOST, SAME], "").await.head.status.code(), 401);
 }
