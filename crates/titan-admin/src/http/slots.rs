@@ -243,7 +243,9 @@ impl Connections {
     fn begin_to_stream(&mut self, id: u64) -> Result<(), NoRoom> {
         let Some(client) = self.all.get(&id).map(|it| it.client) else { return Err(NoRoom) };
         let streams = self.count(|stage| matches!(stage, Stage::Waits(_, What::Stream)));
-        if streams.all >= self.most / 2 || streams.of(client) >= self.share / 2 {
+        // Nor does one begin that would end at once.
+        let is_over = self.is_closing;
+        if is_over || streams.all >= self.most / 2 || streams.of(client) >= self.share / 2 {
             return Err(NoRoom);
         }
         self.begin_to_wait(id, What::Stream);
@@ -422,6 +424,7 @@ mod tests {
         drop(ours);
         assert_eq!(tokio::join!(streaming, work).0, Ok(None), "the server closes");
         assert_eq!(stage(&theirs[0]), Stage::Leaves);
+        assert_eq!(begin(&more[0]), Err(NoRoom), "it closes");
     }
 
     #[tokio::test]
