@@ -16,7 +16,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings: Vec<_> = large
         .map(|file| Finding::file(file, format!("{} bytes, more than {MOST_BYTES}", file.bytes)))
         .collect();
-    for (file, text) in tree.texts(&[".rs", ".go"]) {
+    for (file, text) in tree.texts(&[".rs", ".go", ".ts", ".tsx"]) {
         let lines = text.lines().count();
         if lines > MOST_LINES {
             findings.push(Finding::file(file, format!("{lines} lines, more than {MOST_LINES}")));

@@ -4,8 +4,20 @@ use super::Finding;
 use crate::tree::{File, Tree};
 
 /// Where they are looked for.
-const TEXTS: &[&str] =
-    &[".rs", ".go", ".s", ".sh", ".py", ".toml", ".md", ".mod", "Makefile", "Dockerfile"];
+const TEXTS: &[&str] = &[
+    ".rs",
+    ".go",
+    ".ts",
+    ".tsx",
+    ".s",
+    ".sh",
+    ".py",
+    ".toml",
+    ".md",
+    ".mod",
+    "Makefile",
+    "Dockerfile",
+];
 
 /// Notes to oneself belong to the issue tracker. Written in two halves: this file is looked at too.
 const NOTES: &[&str] =

@@ -1,0 +1,271 @@
+// One request: what it was, where its time went, and what was decided about it.
+
+import type { ComponentChildren } from "preact";
+import { path, session } from "../api";
+import { bytes, duration, milliseconds } from "../format";
+import { useLoad } from "../load";
+import { Empty, Heading, Loading, Moment, State, Text, Wrong, useTitle } from "../parts";
+import { to } from "../router";
+import { useStore } from "../store";
+import { traceAddress } from "../text";
+import { seconds } from "../time";
+import type { Decision, Exchange, Pair } from "../types";
+import { statusTone } from "./requests";
+
+export function Request({ id }: { id: string }) {
+  useTitle(`Request ${id}`);
+  const { value, failure, again } = useLoad<Exchange>(path(["recorder", id]));
+  return (
+    <>
+      <p class="back">
+        <a href={to(["requests"])}>Requests</a>
+      </p>
+      <h1 class="break">
+        Request <Text of={id} mono />
+      </h1>
+      {failure && <Wrong failure={failure} again={again} />}
+      {value === null ? !failure && <Loading rows={12} /> : <Shown exchange={value} />}
+    </>
+  );
+}
+
+function Shown({ exchange }: { exchange: Exchange }) {
+  return (
+    <>
+      <Summary exchange={exchange} />
+      <Timeline exchange={exchange} />
+      <div class="columns">
+        <Head title="Request" pairs={exchange.request_head} bytes={exchange.request_bytes} />
+        <Head title="Response" pairs={exchange.response_head} bytes={exchange.response_bytes} />
+      </div>
+    </>
+  );
+}
+
+function Summary({ exchange }: { exchange: Exchange }) {
+  const user = useStore(session);
+  const {
+    method,
+    scheme,
+    host,
+    path: target,
+    query,
+    status,
+    upstream_status,
+    error,
+    caused_by,
+    refused_by,
+    complete,
+    event,
+  } = exchange;
+  const trace = exchange.trace_id;
+  const traceLink = trace === undefined ? null : traceAddress(user?.trace_url, trace);
+  const facts: [string, ComponentChildren][] = [
+    ["When", <Moment at={seconds(exchange.time)} exact />],
+    ["Took", milliseconds(exchange.duration_ms)],
+    ["Client", <Text of={exchange.client} />],
+    ["Protocol", <Text of={[exchange.protocol, exchange.tls_version, exchange.sni].filter(Boolean).join(", ")} />],
+    ["Listener", <Text of={exchange.listener} />],
+    [
+      "Route",
+      exchange.route === undefined ? (
+        <Text of={null} />
+      ) : (
+        <a href={to(["now"], { route: exchange.route })}>
+          <Text of={exchange.route} />
+        </a>
+      ),
+    ],
+    [
+      "Upstream",
+      exchange.upstream === undefined ? (
+        <Text of={null} />
+      ) : (
+        <a href={to(["upstreams", exchange.upstream])}>
+          <Text of={exchange.upstream} />
+        </a>
+      ),
+    ],
+    ["Endpoint", <Text of={exchange.endpoint} />],
+    ["Attempts", exchange.attempts ?? <Text of={null} />],
+  ];
+  if (exchange.token_cache !== undefined) facts.push(["Token cache", <Text of={exchange.token_cache} />]);
+  if (exchange.auth_cache !== undefined) facts.push(["Authorization cache", <Text of={exchange.auth_cache} />]);
+  if (trace !== undefined) {
+    facts.push([
+      "Trace",
+      traceLink === null ? (
+        <Text of={trace} mono />
+      ) : (
+        <a href={traceLink} rel="noreferrer" target="_blank">
+          <Text of={trace} mono />
+        </a>
+      ),
+    ]);
+  }
+  return (
+    <>
+      <p class="target break">
+        <State tone={statusTone(exchange)}>{status ?? "no status"}</State>{" "}
+        <b>
+          <Text of={method ?? "?"} />
+        </b>{" "}
+        <Text of={`${scheme}://${host ?? ""}${target ?? ""}${query ?? ""}`} mono />
+      </p>
+      {(error !== undefined || refused_by !== undefined || !complete) && event !== "tunnel_opened" && (
+        <p class="notice bad">
+          <span>
+            {error !== undefined && (
+              <>
+                <b>
+                  <Text of={error} />
+                </b>
+                {caused_by !== undefined && (
+                  <>
+                    , caused by the <Text of={caused_by} />
+                  </>
+                )}
+                .{" "}
+              </>
+            )}
+            {refused_by !== undefined && (
+              <>
+                Refused by the policy <Text of={refused_by} />.{" "}
+              </>
+            )}
+            {upstream_status !== undefined && upstream_status !== status && <>The endpoint responded with {upstream_status}. </>}
+            {!complete && "The client does not have all of the response."}
+          </span>
+        </p>
+      )}
+      <dl class="facts">
+        {facts.map(([label, value]) => (
+          <div key={label}>
+            <dt>{label}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </>
+  );
+}
+
+interface Phase {
+  label: string;
+  colour: string;
+  /** Milliseconds from the complete head of the request. */
+  from: number;
+  took: number;
+}
+
+/** In the order in which they follow each other. What is left is the body, and attempts before the last one. */
+function phases(exchange: Exchange): Phase[] {
+  const { head_ms = 0, attempts = 0 } = exchange;
+  const told: [string, string, number | undefined][] = [
+    ["policies", "phase-policies", exchange.policies_ms],
+    ["waiting in a queue", "phase-queue", exchange.queue_ms],
+    ["connecting", "phase-connect", exchange.connect_ms],
+    ["TLS with the endpoint", "phase-tls", exchange.tls_ms],
+    ["waiting for the response", "phase-wait", exchange.upstream_head_ms],
+  ];
+  const found: Phase[] = head_ms > 0 ? [{ label: "reading the head", colour: "phase-head", from: -head_ms, took: head_ms }] : [];
+  let from = 0;
+  for (const [label, colour, took = 0] of told) {
+    if (took <= 0) continue;
+    found.push({ label, colour, from, took });
+    from += took;
+  }
+  const rest = exchange.duration_ms - from;
+  const label = attempts > 1 ? "the rest: attempts before, and the response" : "the rest: mostly the response's body";
+  if (rest > 0.0005) found.push({ label, colour: "phase-rest", from, took: rest });
+  return found;
+}
+
+function Timeline({ exchange }: { exchange: Exchange }) {
+  const shown = phases(exchange);
+  const start = Math.min(0, shown[0]?.from ?? 0);
+  const decisions = (exchange.decisions ?? []).slice(0, MOST_DECISIONS);
+  const end = Math.max(exchange.duration_ms, ...decisions.map(({ at }) => at * 1000), start + 0.001);
+  const place = (at: number) => `${(((at - start) / (end - start)) * 100).toFixed(2)}%`;
+  return (
+    <section aria-label="Timeline">
+      <Heading title="Timeline">
+        <span class="dim">0 is when the head of the request was complete</span>
+      </Heading>
+      <ol class="timeline" aria-label="Phases">
+        {shown.map(({ label, colour, from, took }) => (
+          <li key={label}>
+            <span class="label">{label}</span>
+            <span class="track" aria-hidden="true">
+              <span
+                style={{
+                  left: place(from),
+                  width: `${Math.max(0.3, (took / (end - start)) * 100).toFixed(2)}%`,
+                  background: `var(--${colour})`,
+                }}
+              />
+            </span>
+            <span class="number">{milliseconds(took)}</span>
+          </li>
+        ))}
+      </ol>
+      <h3>Decisions</h3>
+      {decisions.length === 0 ? (
+        <Empty>None is recorded.</Empty>
+      ) : (
+        <ol class="timeline decisions" aria-label="Decisions">
+          {decisions.map((decision, index) => (
+            <DecisionLine key={index} decision={decision} left={place(decision.at * 1000)} />
+          ))}
+        </ol>
+      )}
+    </section>
+  );
+}
+
+const MOST_DECISIONS = 300;
+
+function DecisionLine({ decision: { at, what, text }, left }: { decision: Decision; left: string }) {
+  return (
+    <li>
+      <span class="label">
+        <span class="number dim">{duration(at)}</span>{" "}
+        <b>
+          <Text of={what} />
+        </b>
+      </span>
+      <span class="track" aria-hidden="true">
+        <span class="tick" style={{ left }} />
+      </span>
+      <span class="said">
+        <Text of={text} />
+      </span>
+    </li>
+  );
+}
+
+function Head({ title, pairs, bytes: size }: { title: string; pairs: Pair[] | undefined; bytes: number }) {
+  return (
+    <section aria-label={`${title} head`}>
+      <Heading title={`${title} head`}>
+        <span class="dim">{bytes(size)} with its body</span>
+      </Heading>
+      {pairs === undefined || pairs.length === 0 ? (
+        <Empty>Not recorded.</Empty>
+      ) : (
+        <dl class="head">
+          {pairs.map(([name, value], index) => (
+            <div key={index}>
+              <dt>
+                <Text of={name} mono />
+              </dt>
+              <dd>
+                <Text of={value} mono />
+              </dd>
+            </div>
+          ))}
+        </dl>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,44 @@
+// A value that several parts of the page show.
+
+import { useEffect, useReducer } from "preact/hooks";
+
+export class Store<T> {
+  #value: T;
+  readonly #readers = new Set<() => void>();
+
+  constructor(value: T) {
+    this.#value = value;
+  }
+
+  get value(): T {
+    return this.#value;
+  }
+
+  set(value: T): void {
+    if (Object.is(value, this.#value)) return;
+    this.#value = value;
+    for (const reader of [...this.#readers]) reader();
+  }
+
+  change(change: (value: T) => T): void {
+    this.set(change(this.#value));
+  }
+
+  /** Returns what ends it. */
+  subscribe(reader: () => void): () => void {
+    this.#readers.add(reader);
+    return () => void this.#readers.delete(reader);
+  }
+}
+
+/** The value now; the component is drawn again when it changes. */
+export function useStore<T>(store: Store<T>): T {
+  const [, again] = useReducer((count: number, _: void) => (count + 1) | 0, 0);
+  useEffect(() => {
+    const seen = store.value;
+    const end = store.subscribe(() => again());
+    if (store.value !== seen) again();
+    return end;
+  }, [store]);
+  return store.value;
+}
