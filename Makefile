@@ -22,10 +22,10 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 say = @printf '\n== %s\n' '$(1)'
 
-.PHONY: help build run test peers lint tidy unit fuzz-smoke go chaos-smoke conformance soak overload chaos bench audit docs fmt clean
+.PHONY: help build run test peers lint tidy unit dashboard dashboard-check fuzz-smoke go chaos-smoke conformance soak overload chaos bench audit docs fmt clean
 
 help: ## prints this list
-	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' Makefile | expand -t 14
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' Makefile | expand -t 17
 
 # The symbols are found by the name in the program's debug link, in the folder of the program.
 build: ## builds the gateway, optimised, and its symbols: target/dist/titan and titan.debug
@@ -37,7 +37,7 @@ build: ## builds the gateway, optimised, and its symbols: target/dist/titan and 
 run: ## runs the gateway with its embedded configuration
 	cargo run --release
 
-test: peers lint tidy unit fuzz-smoke go chaos-smoke ## runs all tests and checks; stops at the first failure
+test: peers lint tidy unit dashboard-check fuzz-smoke go chaos-smoke ## runs all tests and checks; stops at the first failure
 	$(call say,all passed)
 
 peers: ## installs what the tests need beyond Rust, Go and make (with apt, if anything is missing)
@@ -70,6 +70,18 @@ unit: ## runs the unit, property, conformance and integration tests in Rust
 	$(call say,the gateway again: with TLS towards clients)
 	@TITAN_TEST_TLS=1 cargo test --quiet --workspace --test gateway
 	@if [ -e bench/engines/Cargo.toml ]; then cd bench/engines && cargo test --quiet; fi
+
+# What is installed comes from the lock file alone, and runs nothing while it is installed.
+NPM_CI := npm ci --ignore-scripts --no-audit --no-fund --loglevel error
+
+dashboard: ## builds the dashboard's page again: dashboard/dist, which the gateway embeds
+	cd dashboard && $(NPM_CI) && npm run --silent build
+
+dashboard-check: export TITAN_PROGRAM ?= $(CARGO_TARGET_DIR)/debug/titan
+dashboard-check: ## checks that the built page belongs to its sources, and tests it in chromium with the gateway under traffic
+	$(call say,dashboard)
+	@cargo build --quiet --workspace --bin titan
+	@cd dashboard && $(NPM_CI) && node check.mjs
 
 fuzz-smoke: ## runs each fuzz target over a bounded, repeatable corpus, on stable Rust
 	$(call say,fuzz smoke)

@@ -134,6 +134,7 @@ function ConfigurationPage({ part }: { part: string }) {
 function Missing() {
   return (
     <Empty>
+      <h1 class="unseen">No such page</h1>
       There is no such page. <a href={to(["now"])}>Go to what happens now</a>
     </Empty>
   );

@@ -80,7 +80,7 @@ export function Wrong({ failure, again }: { failure: Failure; again?: () => void
 
 /** There is nothing to show; says why, and what to do. */
 export function Empty({ children }: { children: ComponentChildren }) {
-  return <p class="empty">{children}</p>;
+  return <div class="empty">{children}</div>;
 }
 
 /** Holds the place of what is being loaded. */

@@ -200,8 +200,8 @@ const columns = (ask: EntriesProps["ask"], done: EntriesProps["done"]): Column<E
                 </button>
               )}
               {!entry.in_force && (
-                <button type="button" aria-label={`Roll back to entry ${entry.id}`} onClick={() => ask(rollBack(entry.id, done))}>
-                  Roll back…
+                <button type="button" onClick={() => ask(rollBack(entry.id, done))}>
+                  Roll back<span class="unseen"> to entry {entry.id}</span>…
                 </button>
               )}
             </span>

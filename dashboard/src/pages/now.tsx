@@ -161,9 +161,9 @@ function Charts() {
     <section aria-label="By time">
       <Heading title="By time">
         <label class="inline">
-          of
+          Route
           <select value={route} onChange={(event) => change({ route: event.currentTarget.value })}>
-            <option value="">all routes</option>
+            <option value="">all of them</option>
             {names.map((name) => (
               <option key={name} value={name}>
                 {visible(name)}

@@ -10,7 +10,6 @@ import { useLoad } from "../load";
 import { Ago, Heading, Loading, Moment, State, Text, Wrong, endpointTone, useTitle } from "../parts";
 import { to } from "../router";
 import { useStore } from "../store";
-import { visible } from "../text";
 import { seconds } from "../time";
 import type { Action, Breaker, Endpoint, Order, Reason, Upstream } from "../types";
 import { breakerTone } from "./upstreams";
@@ -280,9 +279,13 @@ function Buttons({ actions, whose, ask }: { actions: Action[]; whose: string; as
   return (
     <span class="buttons">
       {actions.map((action) => (
-        <button key={action} type="button" aria-label={`${VERBS[action]} ${visible(whose)}`} onClick={() => ask(action)}>
+        <button key={action} type="button" onClick={() => ask(action)}>
           {VERBS[action].split(" ")[0]}
-          {action.endsWith("_breaker") && " breaker"}…
+          {action.endsWith("_breaker") && " breaker"}
+          <span class="unseen">
+            {action.endsWith("_breaker") && " of"} <Text of={whose} />
+          </span>
+          …
         </button>
       ))}
     </span>

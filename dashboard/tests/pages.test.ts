@@ -1,0 +1,181 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { fits, isAccessible } from "./browser";
+import { call } from "./gateway";
+import { site } from "./site";
+
+const it = site();
+
+/** Every page, and what is there when it has loaded. */
+const PAGES: [string, string, string][] = [
+  ["now", "#/now", ".chart >> nth=2"],
+  ["routes", "#/routes", "role=rowheader[name=shop]"],
+  ["upstreams", "#/upstreams", "role=rowheader[name=shop]"],
+  ["an upstream", "#/upstreams/shop", "role=button[name=/^Drain/] >> nth=1"],
+  ["an upstream with a breaker", "#/upstreams/legacy", "role=region[name='Circuit breaker']"],
+  ["requests", "#/requests", "role=table[name=Requests]"],
+  ["the file", "#/configuration/file?find=endpoints&line=19", ".line.marked"],
+  ["the history", "#/configuration/history", "role=table[name=History]"],
+  ["certificates", "#/configuration/certificates", "role=table[name=Certificates]"],
+  ["explain", "#/configuration/explain", "role=button[name=Explain]"],
+  ["no page", "#/nothing", "text=There is no such page"],
+];
+
+for (const scheme of ["light", "dark"] as const) {
+  test(`everybody can read and use every page, ${scheme}`, async () => {
+    await it.visit(
+      "",
+      async (page) => {
+        for (const [name, hash, there] of PAGES) {
+          await page.goto(`${it.base}/dashboard/${hash}`);
+          await page.locator(there).waitFor();
+          await isAccessible(page, `${name}, ${scheme}`);
+        }
+      },
+      { scheme },
+    );
+  });
+}
+
+for (const width of [375, 2560]) {
+  test(`every page fits into ${width} px`, async () => {
+    await it.visit(
+      "",
+      async (page) => {
+        for (const [name, hash, there] of PAGES) {
+          await page.goto(`${it.base}/dashboard/${hash}`);
+          await page.locator(there).waitFor();
+          await fits(page, name);
+        }
+        if (width === 375) await isAccessible(page, "narrow");
+      },
+      { width },
+    );
+  });
+}
+
+test("figures change by themselves, and nothing moves", async () => {
+  await it.visit("#/now", async (page) => {
+    await page.locator(".chart >> nth=2").waitFor();
+    await page.locator(".link.live").waitFor();
+    const places = () =>
+      page.evaluate(() =>
+        [...document.querySelectorAll(".tile, .chart, .plot, .heading, table")].map((it) =>
+          JSON.stringify(it.getBoundingClientRect()),
+        ),
+      );
+    const rate = page.locator(".tile dd").first();
+    const [before, text] = [await places(), await rate.textContent()];
+    await page.waitForFunction((text) => document.querySelector(".tile dd")?.textContent !== text, text);
+    assert.deepEqual(await places(), before);
+  });
+});
+
+test("charts have a text, a table, and follow the arrow keys", async () => {
+  await it.visit("#/now", async (page) => {
+    const chart = page.getByRole("img", { name: /^Requests, requests a second\. requests: .*\/s now, between/ });
+    await chart.focus();
+    const time = page.locator(".chart time").first();
+    await page.keyboard.press("Home");
+    await page.keyboard.press("ArrowRight");
+    const first = await time.textContent();
+    await page.keyboard.press("PageDown");
+    await page.waitForFunction((first) => document.querySelector(".chart time")?.textContent !== first, first);
+    await page.locator(".as-table summary").first().click();
+    assert.ok((await page.getByRole("region", { name: "Requests as a table" }).getByRole("row").count()) > 10);
+  });
+});
+
+test("a window and a route are in the address, and a part can be looked at closely", async () => {
+  await it.visit("#/now", async (page) => {
+    await page.getByRole("button", { name: "1 h", exact: true }).click();
+    await page.getByRole("combobox", { name: "Route" }).selectOption("shop");
+    assert.match(page.url(), /window=3600.*route=shop/);
+    await page.reload();
+    assert.equal(await page.getByRole("button", { name: "1 h", exact: true }).getAttribute("aria-pressed"), "true");
+    const box = (await page.locator(".u-over").first().boundingBox())!;
+    await page.mouse.move(box.x + box.width * 0.4, box.y + 40);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.6, box.y + 40, { steps: 4 });
+    await page.mouse.up();
+    await page.getByRole("button", { name: "Whole window" }).click();
+  });
+});
+
+test("what is wrong is a sentence with a way to more of it", async () => {
+  const service = it.gateway.services[1]!;
+  service.status = 503;
+  try {
+    await it.visit("#/now", async (page) => {
+      const problem = page.getByRole("listitem").filter({ hasText: /shop.*1 of 2 endpoints/ });
+      await problem.getByRole("link", { name: /^Look/ }).click();
+      await page.getByRole("heading", { name: "shop", level: 1 }).waitFor();
+      await page.getByText("1 of 2 healthy").waitFor();
+      const order = { action: "restore", endpoint: service.address };
+      await call(it.gateway, "POST", "/upstreams/shop", JSON.stringify(order));
+    });
+  } finally {
+    service.status = 200;
+  }
+});
+
+test("without a stream figures are asked for, and without a gateway the page says so", async () => {
+  await it.visit("", async (page) => {
+    await page.locator(".link.live").waitFor();
+    await page.route("**/figures/live", (route) => route.abort());
+    await page.reload();
+    await page.getByText("No stream: every 5 s").waitFor();
+    await page.locator(".tile dd").filter({ hasText: "/s" }).waitFor();
+    await page.route("**/figures/*", (route) => route.abort());
+    await page.getByText(/No connection for \d+/).waitFor();
+    await isAccessible(page, "without a gateway");
+    await page.unroute("**/figures/*");
+    await page.unroute("**/figures/live");
+    await page.locator(".link.live").waitFor();
+  });
+});
+
+test("colours and the zone of times are the reader's choice, and are kept", async () => {
+  await it.visit("#/requests", async (page) => {
+    const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const light = await ground();
+    await page.getByLabel("Colours").selectOption("dark");
+    assert.notEqual(await ground(), light);
+    assert.match((await page.getByLabel("Times in").locator("option").first().textContent())!, /^Europe\/Berlin, UTC\+[12]$/);
+    const time = page.locator("tbody time").first();
+    const local = await time.textContent();
+    await page.getByLabel("Times in").selectOption("utc");
+    assert.notEqual(await time.textContent(), local);
+    await page.reload();
+    await time.waitFor();
+    assert.notEqual(await ground(), light);
+    assert.equal(await page.getByLabel("Times in").inputValue(), "utc");
+  });
+});
+
+test("the keyboard reaches the content at once, and sees where it is", async () => {
+  await it.visit("#/routes", async (page) => {
+    await page.locator("role=rowheader[name=shop]").waitFor();
+    await page.evaluate(() => (document.activeElement as HTMLElement | null)?.blur());
+    await page.keyboard.press("Tab");
+    assert.equal(await page.evaluate(() => document.activeElement?.textContent), "Skip to the content");
+    await page.keyboard.press("Enter");
+    assert.equal(await page.evaluate(() => document.activeElement?.id), "content");
+    await page.keyboard.press("Tab");
+    assert.equal(await page.evaluate(() => getComputedStyle(document.activeElement!).outlineStyle), "solid");
+  });
+});
+
+test("tables are sorted by any column, which the address keeps", async () => {
+  await it.visit("#/routes", async (page) => {
+    const names = async () => (await page.locator("tbody th").allTextContents()).filter((name) => name !== "(none)");
+    await page.getByRole("button", { name: "Route", exact: true }).click();
+    await page.locator("th[aria-sort=ascending]").waitFor();
+    assert.deepEqual(await names(), ["health", "legacy", "search", "shop"]);
+    await page.getByRole("button", { name: "Route", exact: true }).click();
+    assert.deepEqual(await names(), ["shop", "search", "legacy", "health"]);
+    await page.reload();
+    await page.locator("th[aria-sort=descending]").waitFor();
+    assert.deepEqual(await names(), ["shop", "search", "legacy", "health"]);
+  });
+});
