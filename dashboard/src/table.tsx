@@ -14,6 +14,8 @@ export interface Column<Row> {
   cell: (row: Row) => ComponentChildren;
   /** What it is sorted by; it cannot be sorted without. */
   by?: (row: Row) => number | string | null | undefined;
+  /** The label where it stands alone, beside its value. */
+  alone?: string;
   /** Left out where there is little room. */
   minor?: boolean;
   /** Takes the room that is left. */
@@ -80,7 +82,7 @@ export function Table<Row>(props: Props<Row>) {
                       {column.cell(row)}
                     </th>
                   ) : (
-                    <td key={column.key} role="cell" class={classes(column)} data-label={column.label}>
+                    <td key={column.key} role="cell" class={classes(column)} data-label={column.alone ?? column.label}>
                       {column.cell(row)}
                     </td>
                   ),

@@ -6,7 +6,8 @@ export type Rights = "read" | "full";
 export interface Session {
   user: string;
   rights: Rights;
-  csrf: string;
+  /** Nothing for who needs no session. */
+  csrf: string | null;
   expires: number | null;
   /** Where a trace is shown: an address with `{trace_id}` in it. */
   trace_url?: string | null;
@@ -33,7 +34,8 @@ export interface Figures {
 
 export interface Problem {
   severity: "error" | "warning";
-  about: { kind: string; name: string | null };
+  /** The name is empty where there is only one of the kind. */
+  about: { kind: string; name: string };
   since: number | null;
   text: string;
 }
@@ -205,10 +207,15 @@ export interface Changed {
 
 export interface Certificate {
   listener: string;
+  file: string;
   names: string[];
+  issuer: string;
+  not_before: number;
   not_after: number;
+  /** Less than 0 where it has expired. */
   days_left: number;
-  issuer?: string | null;
+  /** What there is to say of it. */
+  problem: string | null;
 }
 
 export type Pair = [string, string];

@@ -113,12 +113,16 @@ test("a refused order says why, and can be tried again", async () => {
 test("the file is reloaded, compared and rolled back", async () => {
   await it.visit("#/configuration/history", async (page) => {
     await page.getByRole("rowheader", { name: "What entry 1 changed" }).waitFor();
-    it.gateway.write((text) => text.replace("path: /health,", "path: /healthy,"));
+    it.gateway.write((text) => text.replace("path: /health,", "path: /healthy,").replace("rights: read", "rights: full"));
     await page.getByRole("button", { name: "Reload the file" }).click();
     await asks(page, /Read the configuration file again/, "POST /reload");
     await confirms(page, "Reload");
     await page.getByText("Entry 2 is in force").waitFor();
     await page.getByRole("heading", { name: "What entry 2 changed" }).waitFor();
+    await page.getByRole("heading", { name: "routes.health" }).waitFor();
+    await page.getByText("One thing becomes weaker").waitFor();
+    await page.locator(".fields .weaker").getByText("weaker").waitFor();
+    await isAccessible(page, "differences");
     await page.getByRole("button", { name: "Roll back to entry 1" }).click();
     await asks(page, "Roll back to entry 1?", "POST /rollback?id=1");
     await isAccessible(page, "the dialog of a way back");
@@ -146,6 +150,13 @@ test("a line of the file can be found and sent to somebody", async () => {
     await find.press("Shift+Enter");
     await page.getByText("1 of 3").waitFor();
     assert.ok(!(await page.locator(".file").textContent())!.includes(it.gateway.tokens.ops));
+  });
+});
+
+test("certificates are listed with what is left of them", async () => {
+  await it.visit("#/configuration/certificates", async (page) => {
+    const row = page.getByRole("row").filter({ hasText: "localhost" });
+    assert.match((await row.textContent())!, /127\.0\.0\.1.*secure.*39[56] days.*20\d\d-\d\d-\d\d \d\d:/);
   });
 });
 

@@ -18,12 +18,6 @@ interface Missing {
 }
 
 const MISSING: Missing[] = [
-  { path: /^\/certificates$/, respond: (_, response) => json(response, 200, { certificates: certificates() }) },
-  {
-    path: /^\/explain$/,
-    respond: (_, response) => json(response, 200, { text: "request   GET /shop/1\nroute     shop, line 14: /shop/…\n" }),
-  },
-  { path: /^\/history\/\d+\/plan$/, respond: (_, response) => json(response, 200, PLAN) },
   { path: /^\/recorder$/, respond: (_, response) => json(response, 200, recorded()) },
   {
     path: /^\/recorder\/missing$/,
@@ -73,38 +67,6 @@ function tap(response: http.ServerResponse): void {
   }, 10);
   response.on("close", () => clearInterval(timer));
 }
-
-function certificates() {
-  const now = Date.now() / 1000;
-  const made = (names: string[], days: number) => ({
-    listener: "secure",
-    names,
-    not_after: now + days * 86400,
-    days_left: days,
-    issuer: "CN=R11",
-  });
-  return [made(["localhost", "127.0.0.1", "::1"], 397), made(["shop.example", "*.shop.example"], 21), made(["old.example"], 3.4)];
-}
-
-const PLAN = {
-  result: "weaker",
-  changes: [
-    {
-      part: "route",
-      name: "shop",
-      change: "changed",
-      fields: [
-        { field: "auth.jwt", old: "customers", new: null, weaker: true },
-        { field: "timeouts.response", old: "60s", new: "5s", weaker: false },
-      ],
-    },
-    { part: "upstream", name: "spare", change: "added", fields: [] },
-    { part: "route", name: "beta", change: "removed", fields: [] },
-  ],
-  moves: [{ requests: "GET /beta/…", from: "beta", to: "shop" }],
-  unreached: ["route `old`: `shop` takes all its requests"],
-  weaker: [{ part: "route", name: "shop", what: "requests need no token any more", requests: "/shop/…" }],
-};
 
 function recorded() {
   const exchanges = Array.from({ length: 40 }, (_, index) => exchange("0198f3c2-d1", index));

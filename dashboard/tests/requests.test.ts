@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isAccessible } from "./browser";
+import { fits, isAccessible } from "./browser";
 import { site } from "./site";
 
-const it = site();
+const it = site(true);
 
 test("a request has its phases and its decisions", async () => {
   await it.visit("#/requests", async (page) => {
@@ -18,6 +18,28 @@ test("a request has its phases and its decisions", async () => {
     await page.getByText(/^[0-9a-f]{32}$/).waitFor();
   });
 });
+
+for (const [width, scheme] of [
+  [1280, "light"],
+  [1280, "dark"],
+  [375, "light"],
+] as const) {
+  test(`everybody can read what is recorded, ${width} px, ${scheme}`, async () => {
+    await it.visit(
+      "#/requests",
+      async (page) => {
+        await page.getByRole("table", { name: "Requests" }).waitFor();
+        await isAccessible(page, "requests");
+        await fits(page, "requests");
+        await page.goto(`${it.base}/dashboard/#/requests/0198f3c2-d1`);
+        await page.getByRole("list", { name: "Decisions" }).waitFor();
+        await isAccessible(page, "a request");
+        await fits(page, "a request");
+      },
+      { width, scheme },
+    );
+  });
+}
 
 test("one that is not recorded any more says so", async () => {
   await it.visit("#/requests/missing", async (page) => {
@@ -82,7 +104,10 @@ test("a configuration is asked what it would do", async () => {
     await page.getByRole("button", { name: "Explain" }).click();
     const sent = (await asked).postDataJSON();
     assert.deepEqual(sent, { method: "GET", url: "http://a.example/shop/1", headers: [["X-A", "1"]] });
-    await page.getByLabel("Explanation").getByText(/shop/).first().waitFor();
+    await page
+      .getByLabel("Explanation")
+      .getByText(/route\s+shop, line \d+: \/shop\/…/)
+      .waitFor();
     assert.ok(!page.url().includes("X-A"));
   });
 });

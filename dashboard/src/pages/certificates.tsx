@@ -16,7 +16,7 @@ const COLUMNS: Column<Certificate>[] = [
     label: "Names",
     wide: true,
     by: ({ names }) => names[0],
-    cell: ({ names }) => (
+    cell: ({ names, problem }) => (
       <>
         {names.slice(0, 5).map((name) => (
           <span key={name} class="listed">
@@ -24,6 +24,11 @@ const COLUMNS: Column<Certificate>[] = [
           </span>
         ))}
         {names.length > 5 && <span class="dim">and {names.length - 5} more</span>}
+        {problem !== null && (
+          <div class="said warn">
+            <Text of={problem} />
+          </div>
+        )}
       </>
     ),
   },
@@ -33,12 +38,11 @@ const COLUMNS: Column<Certificate>[] = [
     label: "Left",
     by: ({ days_left }) => days_left,
     cell: ({ days_left }) => (
-      <State tone={tone(days_left)}>
-        {days_left < 0 ? "expired" : `${Math.floor(days_left)} ${Math.floor(days_left) === 1 ? "day" : "days"}`}
-      </State>
+      <State tone={tone(days_left)}>{days_left < 0 ? "expired" : `${days_left} ${days_left === 1 ? "day" : "days"}`}</State>
     ),
   },
   { key: "expires", label: "Expires", by: ({ not_after }) => not_after, cell: ({ not_after }) => <Moment at={not_after} /> },
+  { key: "file", label: "File", minor: true, cell: ({ file }) => <Text of={file} mono /> },
   { key: "issuer", label: "Issuer", minor: true, cell: ({ issuer }) => <Text of={issuer} /> },
 ];
 
@@ -57,7 +61,7 @@ export function Certificates() {
           label="Certificates"
           columns={COLUMNS}
           rows={value.certificates}
-          id={(it) => `${it.listener} ${it.names.join()} ${it.not_after}`}
+          id={(it) => `${it.listener} ${it.file} ${it.not_after}`}
           text={({ names, listener }) => `${names.join(" ")} ${listener}`}
           sort="left"
           empty="No listener has a certificate: all of them speak plain HTTP."

@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { Failure, send } from "../api";
-import { Heading, Text, Wrong, useTitle } from "../parts";
+import { Heading, Wrong, useTitle } from "../parts";
 import { change, usePlace } from "../router";
 import { visible } from "../text";
 import type { Pair } from "../types";
@@ -119,27 +119,10 @@ function fields(text: string): Pair[] {
     });
 }
 
-/** In the lines of `titan explain`, as far as the response has them; else as it is. */
+/** What `titan explain` prints; of a gateway that says it otherwise, all that it says. */
 function Explained({ result }: { result: unknown }) {
-  const { text, lines } = (result ?? {}) as { text?: unknown; lines?: unknown };
-  if (Array.isArray(lines)) {
-    return (
-      <dl class="explained" aria-label="Explanation">
-        {lines.map((line, index) => {
-          const [label, said] = line as [unknown, unknown];
-          return (
-            <div key={index}>
-              <dt>{visible(String(label))}</dt>
-              <dd>
-                <Text of={String(said)} />
-              </dd>
-            </div>
-          );
-        })}
-      </dl>
-    );
-  }
-  const shown = typeof text === "string" ? text : JSON.stringify(result, null, 2);
+  const { text } = (result ?? {}) as { text?: unknown };
+  const shown = typeof text === "string" ? text.trimEnd() : JSON.stringify(result, null, 2);
   return (
     <pre class="call" tabIndex={0} role="region" aria-label="Explanation">
       {shown.split("\n").map(visible).join("\n")}

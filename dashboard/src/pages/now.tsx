@@ -39,19 +39,22 @@ export function NowPage() {
 }
 
 function Problems({ now }: { now: Now | null }) {
+  // A trial that ends by itself has a notice of its own, on every page.
+  const isTold = now?.configuration.to_confirm_until != null;
+  const problems = (now?.problems ?? []).filter(({ about }) => !(isTold && about.kind === "trial"));
   return (
     <section class="problems" aria-label="What is wrong" aria-live="polite">
       {now === null ? (
         <p class="calm">
           <State tone="idle">Waiting for the first figures</State>
         </p>
-      ) : now.problems.length === 0 ? (
+      ) : problems.length === 0 ? (
         <p class="calm">
           <State tone="good">Nothing is wrong</State>
         </p>
       ) : (
         <ul>
-          {now.problems.slice(0, MOST_PROBLEMS).map((problem) => (
+          {problems.slice(0, MOST_PROBLEMS).map((problem) => (
             <li
               key={`${problem.about.kind} ${problem.about.name} ${problem.text}`}
               class={problem.severity === "error" ? "bad" : "warn"}
@@ -59,7 +62,7 @@ function Problems({ now }: { now: Now | null }) {
               <ProblemLine problem={problem} />
             </li>
           ))}
-          {now.problems.length > MOST_PROBLEMS && <li>{now.problems.length - MOST_PROBLEMS} more</li>}
+          {problems.length > MOST_PROBLEMS && <li>{problems.length - MOST_PROBLEMS} more</li>}
         </ul>
       )}
     </section>
@@ -100,13 +103,14 @@ function ProblemLine({ problem: { severity, about, since, text } }: { problem: P
 function placeOf({ kind, name }: Problem["about"]): string | null {
   switch (kind) {
     case "upstream":
-      return name === null ? to(["upstreams"]) : to(["upstreams", name]);
+      return to(["upstreams", name]);
     case "route":
       return to(["routes"], { filter: name });
     case "certificate":
       return to(["configuration", "certificates"]);
     case "reload":
-    case "configuration":
+    case "trial":
+    case "history":
       return to(["configuration", "history"]);
     default:
       return null;

@@ -18,8 +18,7 @@ export function PlanShown({ id, against }: { id: number; against: number }) {
         {value.changes.map((change, index) => (
           <li key={index} class="panel">
             <h3>
-              <span class={`change ${change.change}`}>{change.change}</span> <Text of={change.part} />{" "}
-              {change.name !== null && <Text of={change.name} mono />}
+              <span class={`change ${change.change}`}>{change.change}</span> <Text of={placeOf(change)} mono />
             </h3>
             {change.fields.length > 0 && <Fields fields={change.fields} />}
           </li>
@@ -53,6 +52,9 @@ export function PlanShown({ id, against }: { id: number; against: number }) {
   );
 }
 
+/** Where it is in the file. */
+const placeOf = ({ part, name }: { part: string; name: string | null }) => (name === null ? part : `${part}.${name}`);
+
 function Weaker({ plan: { weaker } }: { plan: Plan }) {
   return (
     <div class="notice bad weaker">
@@ -63,7 +65,7 @@ function Weaker({ plan: { weaker } }: { plan: Plan }) {
         {weaker.map(({ part, name, what, requests }, index) => (
           <li key={index}>
             <b>
-              <Text of={part} /> {name !== null && <Text of={name} mono />}
+              <Text of={placeOf({ part, name })} mono />
             </b>
             : <Text of={what} />
             {requests !== null && (

@@ -8,6 +8,21 @@ import { useStore } from "../store";
 import { type Column, Table } from "../table";
 import type { RouteFigures } from "../types";
 
+const UPSTREAM: Column<RouteFigures> = {
+  key: "upstream",
+  label: "Upstream",
+  minor: true,
+  by: ({ upstream }) => upstream,
+  cell: ({ upstream }) =>
+    upstream ? (
+      <a href={to(["upstreams", upstream])}>
+        <Text of={upstream} />
+      </a>
+    ) : (
+      <Text of={null} />
+    ),
+};
+
 const COLUMNS: Column<RouteFigures>[] = [
   {
     key: "name",
@@ -19,20 +34,6 @@ const COLUMNS: Column<RouteFigures>[] = [
         <Text of={name} />
       </a>
     ),
-  },
-  {
-    key: "upstream",
-    label: "Upstream",
-    minor: true,
-    by: ({ upstream }) => upstream,
-    cell: ({ upstream }) =>
-      upstream ? (
-        <a href={to(["upstreams", upstream])}>
-          <Text of={upstream} />
-        </a>
-      ) : (
-        <Text of={null} />
-      ),
   },
   { key: "rate", label: "Requests", number: true, by: (it) => it.rate, cell: (it) => rate(it.rate) },
   {
@@ -72,6 +73,9 @@ const COLUMNS: Column<RouteFigures>[] = [
   },
 ];
 
+const [NAME, ...FIGURES] = COLUMNS;
+const WITH_UPSTREAM = [NAME!, UPSTREAM, ...FIGURES];
+
 export function Routes() {
   useTitle("Routes");
   const { routes } = useStore(live);
@@ -86,7 +90,7 @@ export function Routes() {
       ) : (
         <Table
           label="Routes"
-          columns={COLUMNS}
+          columns={routes.some(({ upstream }) => upstream) ? WITH_UPSTREAM : COLUMNS}
           rows={routes}
           id={({ name }) => name}
           text={({ name, upstream }) => `${name} ${upstream ?? ""}`}
