@@ -25,6 +25,7 @@
 //! | the request out while the response comes in | [`call`] | `Call::poll_head` |
 //! | the same over HTTP/1.1, over HTTP/2 | [`h1`], [`h2`] | `H1Channel`, `H2Channel` |
 //! | idle connections, and which are closed | [`pool`], [`reclaim`] | `Pools::get` |
+//! | a request of the gateway's own | [`client`] | `Client::ask` |
 //! | which endpoints are ejected because requests fare badly | [`ejection`] | `judge` |
 //! | what is asked of an endpoint to see whether it is healthy | [`probe`] | `Prober::probe` |
 //! | who decides about the health of all endpoints | [`monitor`] | `HealthMonitor::run` |
@@ -78,6 +79,8 @@ pub mod h2;
 pub mod reclaim;
 
 pub mod pool;
+
+pub mod client;
 
 pub mod ejection;
 

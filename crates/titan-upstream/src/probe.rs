@@ -3,35 +3,23 @@
 //! A probe goes the way of a request: the same connecting, handshake and protocol. But it has a connection of its own, which
 //! counts against no limit: that an endpoint is busy does not make it unhealthy.
 
-use crate::call::{Call, CallMemory, Channel};
+use crate::client::{Answer, Client, Question, Reuse};
 use crate::connection::{connect, reach};
 use crate::endpoint::{Endpoint, ResolvedEndpoint};
 use crate::failure_log::FailureLog;
-use crate::h1::H1Channel;
-use crate::h2::{H2Channel, Sharing};
 use crate::health::Signals;
 use crate::members::Upstream;
-use crate::pool::{AcquireOptions, PooledConnection, Pools};
-use crate::reclaim::Reclaim;
 use memchr::memmem;
-use std::future::poll_fn;
-use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use titan_config::{GrpcProbe, HealthCheck, HttpProbe, Probe};
-use titan_h1::{Body, Connection};
-use titan_h2::Destination;
 use titan_http::{BadField, Method, RequestHead, Status};
-use titan_io::body::{BodySource, Text};
 use titan_io::error::{Error, Kind, is_shortage};
-use titan_io::io::Io;
-use titan_io::relay::{Pump, StallLimits};
 
 /// What probes are made with.
+#[derive(Default)]
 pub struct Prober {
-    io: Rc<Io>,
-    pools: Pools,
+    client: Client,
 }
 
 /// Why a probe has not succeeded.
@@ -55,21 +43,11 @@ pub struct Probed {
 }
 
 /// A request of a probe.
-struct Question<'q> {
+struct ProbeRequest<'q> {
     head: RequestHead,
     host: &'q [u8],
     body: Vec<u8>,
 }
-
-/// What has come back.
-struct Answer {
-    status: Status,
-    grpc_status: Option<Vec<u8>>,
-    body: Vec<u8>,
-}
-
-/// As much of a body as is looked at.
-const MOST_BODY: usize = 64 << 10;
 
 impl Probed {
     /// The settings that probes of an upstream's endpoints have; `None` if they are not probed.
@@ -98,24 +76,15 @@ impl Probed {
     }
 }
 
-impl Default for Prober {
-    fn default() -> Prober {
-        let io = Io::new();
-        let pools = Pools::new(0, Arc::new(Reclaim::new(1)), &io);
-        Prober { io, pools }
-    }
-}
-
 impl Prober {
     /// A random number.
     pub(crate) fn random(&self) -> u64 {
-        self.io.random()
+        self.client.random()
     }
 
     /// Closes what earlier probes have left open.
     pub fn sweep(&self) {
-        self.io.clock.tick();
-        self.pools.sweep(&self.io.clock);
+        self.client.sweep();
     }
 
     /// Probes an endpoint.
@@ -135,13 +104,15 @@ impl Prober {
                     connected.map(drop).map_err(|kind| explain(kind.into()))
                 }
                 Probe::Http(http) => {
-                    let question = Question::of_http(http, endpoint).map_err(|_| unsendable())?;
-                    let answer = self.ask(endpoint, &question, check.timeout).await;
+                    let request =
+                        ProbeRequest::of_http(http, endpoint).map_err(|_| unsendable())?;
+                    let answer = self.ask(endpoint, request, check.timeout).await;
                     Ok(judge_http(http, &answer.map_err(explain)?)?)
                 }
                 Probe::Grpc(grpc) => {
-                    let question = Question::of_grpc(grpc, endpoint).map_err(|_| unsendable())?;
-                    let answer = self.ask(endpoint, &question, check.timeout).await;
+                    let request =
+                        ProbeRequest::of_grpc(grpc, endpoint).map_err(|_| unsendable())?;
+                    let answer = self.ask(endpoint, request, check.timeout).await;
                     Ok(judge_grpc(&answer.map_err(explain)?)?)
                 }
             }
@@ -150,101 +121,25 @@ impl Prober {
         tokio::time::timeout(check.timeout, asked).await.unwrap_or_else(|_| late())
     }
 
-    /// Sends a request over a new connection; what comes back.
     async fn ask(
         &self,
         endpoint: &Arc<Endpoint>,
-        question: &Question<'_>,
+        request: ProbeRequest<'_>,
         timeout: Duration,
     ) -> Result<Answer, Error> {
-        let Question { head, host, body } = question;
-        let mut memory = CallMemory::new(titan_h1::Limits::default());
-        let pump = Pump::new(StallLimits::UNLIMITED);
-        match self.connect(endpoint, timeout).await? {
-            PooledConnection::Exclusive(connection) => {
-                let write = |out: &mut Vec<u8>, body| {
-                    titan_h1::write_request(out, head, host, body, Connection::Close);
-                };
-                let (buffers, method) = (&self.io.buffers, head.method);
-                let channel =
-                    H1Channel::start(connection, buffers, &mut memory, method, Body::None, write);
-                self.receive(Call::new(channel, pump, AS_A_WHOLE), body, memory).await
-            }
-            PooledConnection::Shared { seat, .. } => {
-                let shared = Rc::clone(&seat.shared);
-                let destination = Destination {
-                    authority: host,
-                    is_https: endpoint.tls.is_some(),
-                    protocol: None,
-                };
-                let (length, clock) = (body.len() as u64, &self.io.clock);
-                let channel = H2Channel::start(seat, clock, head.method, Some(length), |mux| {
-                    mux.open(head, destination, None, length == 0)
-                });
-                // The next probe is to find out whether the endpoint still accepts connections.
-                shared.retire();
-                let channel = channel.ok_or(Kind::Unprocessed)?;
-                self.receive(Call::new(channel, pump, AS_A_WHOLE), body, memory).await
-            }
-        }
-    }
-
-    async fn connect(
-        &self,
-        endpoint: &Arc<Endpoint>,
-        timeout: Duration,
-    ) -> Result<PooledConnection, Error> {
-        let sharing = Sharing { limits: titan_h2::Limits::default(), write: timeout };
-        let options = AcquireOptions {
-            surely_alive: true,
-            new: true,
-            h1_only: false,
-            connect: timeout,
-            client: None,
-            sharing: &sharing,
-        };
-        self.pools.get(endpoint, options).await
-    }
-
-    /// Sends the rest of the request and reads the response.
-    async fn receive<C: Channel>(
-        &self,
-        mut call: Call<C>,
-        body: &[u8],
-        mut memory: CallMemory,
-    ) -> Result<Answer, Error> {
-        let (clock, mut body) = (&self.io.clock, Text::new(body));
-        loop {
-            let head = poll_fn(|cx| call.poll_head(cx, clock, &mut body, &mut memory)).await?;
-            if !head.interim {
-                break;
-            }
-        }
-        let status = memory.response.status;
-        let grpc_status = memory.response.fields.named(GRPC_STATUS).next().map(<[u8]>::to_vec);
-        let mut answer = Answer { status, grpc_status, body: Vec::new() };
-        let (upload, mut request, mut response) = call.split(&mut memory);
-        poll_fn(|cx| {
-            upload.poll(cx, clock, &mut body, &mut request)?;
-            answer.poll_body(cx, &mut response)
-        })
-        .await?;
-        Ok(answer)
+        let ProbeRequest { head, host, body } = request;
+        let question = Question { head, host, body: &body };
+        self.client.ask(endpoint, &question, (Reuse::Never, timeout)).await
     }
 }
-
-/// How long a response may take: the time of a probe ends it, from connecting on.
-const AS_A_WHOLE: Duration = Duration::MAX;
 
 /// A path or a field that no request can have; the configuration has none.
 fn unsendable() -> ProbeFailure {
     "its request cannot be written".to_owned().into()
 }
 
-const GRPC_STATUS: &[u8] = b"grpc-status";
-
-impl<'q> Question<'q> {
-    fn of_http(probe: &'q HttpProbe, endpoint: &'q Endpoint) -> Result<Question<'q>, BadField> {
+impl<'q> ProbeRequest<'q> {
+    fn of_http(probe: &'q HttpProbe, endpoint: &'q Endpoint) -> Result<ProbeRequest<'q>, BadField> {
         let mut head = RequestHead { method: probe.method, ..RequestHead::default() };
         let (path, query) = match probe.path.split_once('?') {
             Some((path, query)) => (path, Some(query)),
@@ -256,11 +151,11 @@ impl<'q> Question<'q> {
         for (name, value) in &probe.headers {
             head.fields.append_named(name.as_str().as_bytes(), value.as_str().as_bytes())?;
         }
-        Ok(Question { head, host: host.as_bytes(), body: Vec::new() })
+        Ok(ProbeRequest { head, host: host.as_bytes(), body: Vec::new() })
     }
 
     /// A call of `grpc.health.v1.Health/Check`, with `message HealthCheckRequest { string service = 1; }`.
-    fn of_grpc(probe: &GrpcProbe, endpoint: &'q Endpoint) -> Result<Question<'q>, BadField> {
+    fn of_grpc(probe: &GrpcProbe, endpoint: &'q Endpoint) -> Result<ProbeRequest<'q>, BadField> {
         let mut head = RequestHead { method: Method::POST, ..RequestHead::default() };
         head.set_path(b"/grpc.health.v1.Health/Check")?;
         head.fields.append_named(b"content-type", b"application/grpc")?;
@@ -273,7 +168,7 @@ impl<'q> Question<'q> {
         }
         let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
         let body = [&[0][..], &length.to_be_bytes(), &message].concat();
-        Ok(Question { head, host: endpoint.host.as_bytes(), body })
+        Ok(ProbeRequest { head, host: endpoint.host.as_bytes(), body })
     }
 }
 
@@ -289,29 +184,10 @@ fn write_varint(out: &mut Vec<u8>, number: usize) {
     }
 }
 
-impl Answer {
-    /// Takes as much of the body as is looked at.
-    fn poll_body(
-        &mut self,
-        cx: &mut Context<'_>,
-        body: &mut impl BodySource,
-    ) -> Poll<Result<(), Error>> {
-        while !body.is_done() && self.body.len() < MOST_BODY {
-            ready!(body.poll_data(cx))?;
-            let data = body.data();
-            let count = data.len().min(MOST_BODY - self.body.len());
-            self.body.extend_from_slice(&data[..count]);
-            body.consume(count);
-        }
-        let status = body.trailers().named(GRPC_STATUS).next().map(<[u8]>::to_vec);
-        self.grpc_status = status.or(self.grpc_status.take());
-        Poll::Ready(Ok(()))
-    }
-}
-
 fn judge_http(probe: &HttpProbe, answer: &Answer) -> Result<(), String> {
-    if !probe.statuses.contains(answer.status) {
-        return Err(format!("status {}, not {}", answer.status, probe.statuses));
+    let status = answer.head.status;
+    if !probe.statuses.contains(status) {
+        return Err(format!("status {status}, not {}", probe.statuses));
     }
     let is_contained = |text: &String| memmem::find(&answer.body, text.as_bytes()).is_some();
     match probe.contains.as_ref().is_none_or(is_contained) {
@@ -321,10 +197,10 @@ fn judge_http(probe: &HttpProbe, answer: &Answer) -> Result<(), String> {
 }
 
 fn judge_grpc(answer: &Answer) -> Result<(), String> {
-    if answer.status != Status::OK {
-        return Err(format!("status {}, not 200", answer.status));
+    if answer.head.status != Status::OK {
+        return Err(format!("status {}, not 200", answer.head.status));
     }
-    match answer.grpc_status.as_deref() {
+    match answer.grpc_status() {
         Some(b"0") => {}
         Some(other) => return Err(format!("grpc-status {}", String::from_utf8_lossy(other))),
         None => return Err("the response has no grpc-status".to_owned()),

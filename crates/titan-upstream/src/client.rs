@@ -1,0 +1,207 @@
+//! Requests that the gateway makes by itself, on a thread that carries no traffic: probes, and what collectors are told.
+
+use crate::call::{Call, CallMemory, Channel};
+use crate::endpoint::Endpoint;
+use crate::h1::H1Channel;
+use crate::h2::{H2Channel, Sharing};
+use crate::pool::{AcquireOptions, PooledConnection, Pools};
+use crate::reclaim::Reclaim;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use titan_h1::{Body, Connection};
+use titan_h2::Destination;
+use titan_http::{Fields, RequestHead, ResponseHead};
+use titan_io::body::{BodySource, Text};
+use titan_io::error::{Error, Kind};
+use titan_io::io::Io;
+use titan_io::relay::{Pump, StallLimits};
+
+/// What requests are made with. Its connections are those of a `LocalSet`.
+pub struct Client {
+    io: Rc<Io>,
+    pools: Pools,
+}
+
+/// A request.
+pub struct Question<'q> {
+    /// Its head.
+    pub head: RequestHead,
+    /// Whom it is for.
+    pub host: &'q [u8],
+    /// Its body.
+    pub body: &'q [u8],
+}
+
+/// What has come back.
+#[derive(Default)]
+pub struct Answer {
+    /// The head of the final response.
+    pub head: ResponseHead,
+    /// The beginning of its body, which is as much as is looked at.
+    pub body: Vec<u8>,
+    /// What followed the body; nothing where that was longer.
+    pub trailers: Fields,
+}
+
+/// Whether connections are used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reuse {
+    /// Each request finds out whether the endpoint still accepts connections.
+    Never,
+    /// Each goes over the connection of the one before, if that is open.
+    Kept,
+}
+
+/// As much of a body as is looked at.
+const MOST_BODY: usize = 64 << 10;
+
+/// How long a response may take: the caller bounds the time of the whole, from connecting on.
+const AS_A_WHOLE: Duration = Duration::MAX;
+
+impl Default for Client {
+    fn default() -> Client {
+        let io = Io::new();
+        let pools = Pools::new(0, Arc::new(Reclaim::new(1)), &io);
+        Client { io, pools }
+    }
+}
+
+impl Client {
+    /// A random number.
+    pub fn random(&self) -> u64 {
+        self.io.random()
+    }
+
+    /// Moves its clock on, and closes what earlier requests have left open and nobody needs.
+    pub fn sweep(&self) {
+        self.io.clock.tick();
+        self.pools.sweep(&self.io.clock);
+    }
+
+    /// Sends a request, and waits for the response. The caller bounds the time.
+    pub async fn ask(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        question: &Question<'_>,
+        (reuse, connect): (Reuse, Duration),
+    ) -> Result<Answer, Error> {
+        let Question { head, host, body } = question;
+        let mut memory = CallMemory::new(titan_h1::Limits::default());
+        let pump = Pump::new(StallLimits::UNLIMITED);
+        match self.connect(endpoint, (reuse, connect)).await? {
+            PooledConnection::Exclusive(connection) => {
+                let framing = match body.is_empty() {
+                    true => Body::None,
+                    false => Body::Length(body.len() as u64),
+                };
+                let stays = match reuse {
+                    Reuse::Never => Connection::Close,
+                    Reuse::Kept => Connection::KeepAlive,
+                };
+                let write = |out: &mut Vec<u8>, body| {
+                    titan_h1::write_request(out, head, host, body, stays);
+                };
+                let (buffers, method) = (&self.io.buffers, head.method);
+                let channel =
+                    H1Channel::start(connection, buffers, &mut memory, method, framing, write);
+                self.receive(Call::new(channel, pump, AS_A_WHOLE), body, memory).await
+            }
+            PooledConnection::Shared { seat, .. } => {
+                let shared = Rc::clone(&seat.shared);
+                let destination = Destination {
+                    authority: host,
+                    is_https: endpoint.tls.is_some(),
+                    protocol: None,
+                };
+                let (length, clock) = (body.len() as u64, &self.io.clock);
+                let channel = H2Channel::start(seat, clock, head.method, Some(length), |mux| {
+                    mux.open(head, destination, None, length == 0)
+                });
+                if reuse == Reuse::Never {
+                    shared.retire();
+                }
+                let channel = channel.ok_or(Kind::Unprocessed)?;
+                self.receive(Call::new(channel, pump, AS_A_WHOLE), body, memory).await
+            }
+        }
+    }
+
+    async fn connect(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        (reuse, timeout): (Reuse, Duration),
+    ) -> Result<PooledConnection, Error> {
+        let sharing = Sharing { limits: titan_h2::Limits::default(), write: timeout };
+        let options = AcquireOptions {
+            surely_alive: true,
+            new: reuse == Reuse::Never,
+            h1_only: false,
+            connect: timeout,
+            client: None,
+            sharing: &sharing,
+        };
+        self.pools.get(endpoint, options).await
+    }
+
+    /// Sends the rest of the request and reads the response.
+    async fn receive<C: Channel>(
+        &self,
+        mut call: Call<C>,
+        body: &[u8],
+        mut memory: CallMemory,
+    ) -> Result<Answer, Error> {
+        let (clock, mut body) = (&self.io.clock, Text::new(body));
+        let keep_alive = loop {
+            let head = poll_fn(|cx| call.poll_head(cx, clock, &mut body, &mut memory)).await?;
+            if !head.interim {
+                break head.keep_alive;
+            }
+        };
+        let mut answer = Answer { head: std::mem::take(&mut memory.response), ..Answer::default() };
+        {
+            let (upload, mut request, mut response) = call.split(&mut memory);
+            poll_fn(|cx| {
+                upload.poll(cx, clock, &mut body, &mut request)?;
+                answer.poll_body(cx, &mut response)
+            })
+            .await?;
+        }
+        if keep_alive && call.upload.is_done() {
+            let kept = call.into_channel().into_connection(&memory);
+            kept.into_iter().for_each(|connection| self.pools.keep(connection, clock));
+        }
+        Ok(answer)
+    }
+}
+
+impl Answer {
+    /// How a call of gRPC has ended, as far as it says so: behind its messages, or in the head if there are none.
+    pub fn grpc_status(&self) -> Option<&[u8]> {
+        self.grpc_field(b"grpc-status")
+    }
+
+    /// A field about how a call of gRPC has ended.
+    pub fn grpc_field<'a>(&'a self, name: &'a [u8]) -> Option<&'a [u8]> {
+        self.trailers.named(name).next().or_else(|| self.head.fields.named(name).next())
+    }
+
+    /// Takes as much of the body as is looked at.
+    fn poll_body(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: &mut impl BodySource,
+    ) -> Poll<Result<(), Error>> {
+        while !body.is_done() && self.body.len() < MOST_BODY {
+            ready!(body.poll_data(cx))?;
+            let data = body.data();
+            let count = data.len().min(MOST_BODY - self.body.len());
+            self.body.extend_from_slice(&data[..count]);
+            body.consume(count);
+        }
+        self.trailers.clone_from(body.trailers());
+        Poll::Ready(Ok(()))
+    }
+}
