@@ -107,6 +107,7 @@ pub(crate) fn write(sources: &Sources<'_>, format: Format) -> String {
     text.events(dropped);
     let logs = status.access_logs();
     text.access_logs(metrics, logs.iter().map(AsRef::as_ref));
+    text.exporters(&status.exporters());
     text.reloads(attempts, status);
     text.trials(attempts);
     text.calls(calls, wrong_tokens);

@@ -5,13 +5,14 @@ mod target;
 mod template;
 
 pub use fields::LogField;
-pub use target::{Facility, LogTarget, Rotation, SyslogAddress, SyslogServer};
+pub use target::{Facility, LogDestination, LogTarget, Rotation, SyslogAddress, SyslogServer};
 pub use template::{LogFormat, LogPart, LogTemplate};
 
 use crate::bounds::{MAX_CAPTURES, MAX_ROUTES};
 use crate::diagnostic::Diagnostic;
 use crate::location::{Location, Span};
 use crate::node::{Entry, Kind, Node};
+use crate::otlp::collector_name;
 use crate::policy::{Claim, claim};
 use crate::quantity::Percent;
 use crate::read::{At, Read, Reading, at, default, optional};
@@ -28,8 +29,8 @@ use template::format;
 /// A destination of the access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessLog {
-    /// Where its lines go.
-    pub to: LogTarget,
+    /// Where its records go.
+    pub to: LogDestination,
     /// How a record becomes a line.
     pub format: LogFormat,
     /// What of messages and tokens it tells beside the fields that every record has.
@@ -68,8 +69,8 @@ pub struct LogOnly {
 
 section! {
     "access_log", "an access log", Any;
-    /// A destination of the access log: exactly one of `stdout`, `file` and `syslog`, in which format, and which exchanges. A
-    /// record is written when its exchange is over; for a tunnel also when it opens. No request waits for it: records that a
+    /// A destination of the access log: exactly one of `stdout`, `file`, `syslog` and `otlp`, in which format, and which
+    /// exchanges. A record is written when its exchange is over; for a tunnel also when it opens. No request waits for it: records that a
     /// destination does not take in time are dropped and counted. `stdout` alone is `stdout: {}`.
     pub(crate) struct AccessLogFields {
         /// The standard output, a line for each record.
@@ -78,6 +79,8 @@ section! {
         pub(crate) file: Option<LogFile> = optional("", log_file()),
         /// A syslog server, a message for each record.
         pub(crate) syslog: Option<Syslog> = optional("", syslog()),
+        /// A collector of OpenTelemetry, by its name in the file's `otlp`: a log record for each, with all that there is as attributes.
+        pub(crate) otlp: Option<At<Name>> = optional("", collector_name()),
         /// How a record is written: `json` is an object with every field that there is; `combined` is the format of Apache
         /// and nginx; any other text has fields in braces, as in `"{time} {client} \"{method} {path}\" {status}"`. `{{` and
         /// `}}` are braces, and `-` stands for a field that there is not. The fields are below.
@@ -192,9 +195,11 @@ impl AccessLogDraft {
     /// What two destinations cannot share: the standard output, or a file.
     pub(crate) fn exclusive(&self) -> Option<String> {
         match &self.log.to {
-            LogTarget::Stdout => Some("the standard output".to_owned()),
-            LogTarget::File { path, .. } => Some(format!("the file `{}`", plain(path).display())),
-            LogTarget::Syslog { .. } => None,
+            LogDestination::Lines(LogTarget::Stdout) => Some("the standard output".to_owned()),
+            LogDestination::Lines(LogTarget::File { path, .. }) => {
+                Some(format!("the file `{}`", plain(path).display()))
+            }
+            LogDestination::Lines(LogTarget::Syslog { .. }) | LogDestination::Otlp(_) => None,
         }
     }
 }
@@ -207,6 +212,7 @@ pub(crate) fn access_log() -> impl Read<Value = AccessLogDraft> {
 struct Word;
 
 const STDOUT: &str = "stdout";
+const OTLP: &str = "otlp";
 
 impl Read for Word {
     type Value = AccessLogDraft;
@@ -261,15 +267,18 @@ fn one_target(
     fields: &AccessLogFields,
     node: &Node,
     to: &mut Reading<'_>,
-) -> Option<(LogTarget, Span)> {
-    let AccessLogFields { stdout, file, syslog, .. } = fields;
+) -> Option<(LogDestination, Span)> {
+    let AccessLogFields { stdout, file, syslog, otlp, .. } = fields;
     let stdout = stdout.map(|()| (STDOUT, LogTarget::Stdout));
     let file =
         file.clone().map(|LogFile { path, rotate }| ("file", LogTarget::File { path, rotate }));
     let syslog = syslog.clone().map(|Syslog { address, facility, tag }| {
         ("syslog", LogTarget::Syslog { address, facility, tag })
     });
-    let mut given = stdout.into_iter().chain(file).chain(syslog);
+    let lines = stdout.into_iter().chain(file).chain(syslog);
+    let lines = lines.map(|(key, target)| (key, LogDestination::Lines(target)));
+    let otlp = otlp.clone().map(|name| (OTLP, LogDestination::Otlp(name.value)));
+    let mut given = lines.chain(otlp);
     match (given.next(), given.next()) {
         (Some((key, target)), None) => Some((target, node.key_span(key))),
         (Some((first, _)), Some((second, _))) => {
@@ -280,7 +289,7 @@ fn one_target(
         }
         (None, _) if has_unknown_keys::<AccessLogFields>(node) => None,
         (None, _) => {
-            let keys = [STDOUT, "file", "syslog"].map(|key| format!("`{key}`"));
+            let keys = [STDOUT, "file", "syslog", OTLP].map(|key| format!("`{key}`"));
             let error = Diagnostic::error(node.span, "an access log is incomplete");
             to.fail(error.label(format!("expected {}", alternatives(keys.to_vec()))))
         }

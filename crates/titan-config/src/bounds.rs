@@ -136,6 +136,10 @@ pub const MAX_PATH: usize = 2_048;
 pub const MAX_TOKEN: usize = 128;
 /// Bytes of a field value or a value to compare with.
 pub const MAX_VALUE: usize = 4_096;
+/// Collectors of OpenTelemetry.
+pub const MAX_COLLECTORS: usize = 16;
+/// Attributes of the gateway itself that a collector is told.
+pub const MAX_RESOURCE: usize = 64;
 /// Destinations of the access log.
 pub const MAX_ACCESS_LOGS: usize = 16;
 /// Header fields of requests that all access logs name together; as many of responses, and as many claims.

@@ -33,9 +33,9 @@ use crate::section::section_of;
 use crate::source::Sources;
 use crate::surroundings::{Alone, Document, Surroundings};
 use crate::token::Name;
-use crate::upstream::{Endpoint, EndpointDraft, Protocol, Upstream, UpstreamFields};
+use crate::upstream::{EndpointDraft, Protocol, UpstreamFields};
 use crate::visible::Visible;
-use access_logs::check_access_logs;
+use access_logs::{check_access_logs, check_collectors};
 use limits::{
     check_costs, check_counted, check_faults, check_params, check_plans_and_exemptions,
     check_retry_bodies,
@@ -116,6 +116,7 @@ fn check(fields: &ConfigFields, root: &Node, to: &mut Reading<'_>) {
     check_revocations(fields, to);
     check_admin(fields.admin.as_ref(), to);
     check_access_logs(fields, to);
+    check_collectors(fields, to);
 }
 
 /// Whether the attempts of a route have time at all.
@@ -458,6 +459,7 @@ fn finish(
         admin,
         state,
         pressure,
+        otlp,
         access_log,
         recorder,
         log,
@@ -478,6 +480,9 @@ fn finish(
         AdminDraft::Off => None,
         AdminDraft::On(admin) => Some(admin.finish()),
     };
+    let otlp = otlp
+        .into_iter()
+        .map(|Named { key: name, key_span, value }| Some(value?.finish(name, key_span.start)));
     let access_log = access_log.into_iter().map(|draft| Some(draft?.log));
     Some(Config {
         workers: workers?,
@@ -487,7 +492,9 @@ fn finish(
         everywhere,
         upstreams: upstreams
             .into_iter()
-            .map(|it| upstream(it, zone.as_ref()))
+            .map(|Named { key, key_span, value }| {
+                Some(value?.finish(key, key_span.start, zone.as_ref()))
+            })
             .collect::<Option<_>>()?,
         jwt_revocations: jwt_revocations.map(|it| it.value),
         error_pages,
@@ -501,55 +508,9 @@ fn finish(
         secrets: Secrets::default(),
         state: state?,
         pressure: pressure?,
+        otlp: otlp.collect::<Option<_>>()?,
         access_log: access_log.collect::<Option<_>>()?,
         recorder: recorder?,
         log: log?,
-    })
-}
-
-fn upstream(named: Named<Name, Option<UpstreamFields>>, zone: Option<&Name>) -> Option<Upstream> {
-    let Named { key: name, key_span, value } = named;
-    let UpstreamFields {
-        endpoints,
-        balance,
-        spill_below,
-        tls,
-        protocol,
-        max_connections,
-        max_idle,
-        idle_timeout,
-        queue,
-        circuit_breaker,
-        retry_budget,
-        hedge,
-        health,
-        ejection,
-        panic_below,
-        slow_start,
-        concurrency,
-    } = value?;
-    let endpoints: Vec<Endpoint> =
-        endpoints.into_iter().map(|draft| draft.seen_from(zone)).collect();
-    let location = key_span.start;
-    Some(Upstream {
-        name,
-        endpoints,
-        balance,
-        spill_below,
-        tls,
-        protocol,
-        max_connections,
-        max_idle,
-        idle_timeout,
-        queue,
-        circuit_breaker: circuit_breaker.map(|draft| draft.breaker),
-        retry_budget,
-        hedge: hedge.map(|it| it.value),
-        health,
-        ejection,
-        panic_below,
-        slow_start,
-        concurrency,
-        location,
     })
 }

@@ -8,6 +8,8 @@ use std::collections::HashMap;
 pub(crate) struct Declared {
     pub(crate) upstreams: Names,
     pub(crate) policies: Names,
+    /// Of OpenTelemetry.
+    pub(crate) collectors: Names,
     /// The key below each name of a policy: its type, if it is one.
     policy_types: HashMap<String, String>,
 }
@@ -23,6 +25,7 @@ impl Declared {
             policy_types: typed.collect(),
             upstreams: Names::under("upstreams", root),
             policies: Names::under("policies", root),
+            collectors: Names::under("otlp", root),
         }
     }
 

@@ -3,8 +3,8 @@
 use crate::access_log::{AccessLog, AccessLogDraft, access_log};
 use crate::admin::{Admin, AdminDraft, admin};
 use crate::bounds::{
-    MAX_ACCESS_LOGS, MAX_INCLUDES, MAX_LISTENERS, MAX_PATH_BYTES, MAX_POLICIES, MAX_ROUTES,
-    MAX_UPSTREAMS,
+    MAX_ACCESS_LOGS, MAX_COLLECTORS, MAX_INCLUDES, MAX_LISTENERS, MAX_PATH_BYTES, MAX_POLICIES,
+    MAX_ROUTES, MAX_UPSTREAMS,
 };
 use crate::error_pages::{ErrorPages, error_pages};
 use crate::forwarding::{Forwarding, forwarding};
@@ -12,6 +12,7 @@ use crate::limits::{Limits, limits};
 use crate::listener::{Listener, ListenerDraft, listener};
 use crate::log::{Log, log};
 use crate::look_alikes::Paths;
+use crate::otlp::{Collector, CollectorDraft, collector};
 use crate::policy::{
     JwtRevocations, NamedPolicy, Policies, Policy, PolicyKind, jwt_revocations, policy, uses,
 };
@@ -71,6 +72,8 @@ pub struct Config {
     pub state: State,
     /// What is done when limits of the gateway itself come near; `None` for nothing.
     pub pressure: Option<Pressure>,
+    /// The collectors of OpenTelemetry, in file order.
+    pub otlp: Vec<Collector>,
     /// Where exchanges are logged, in file order; empty for nowhere.
     pub access_log: Vec<AccessLog>,
     /// What is kept of the last exchanges; `None` for nothing.
@@ -118,6 +121,7 @@ impl fmt::Debug for Unmasked<'_> {
             admin,
             state,
             pressure,
+            otlp,
             access_log,
             recorder,
             log,
@@ -141,6 +145,7 @@ impl fmt::Debug for Unmasked<'_> {
             .field("admin", admin)
             .field("state", state)
             .field("pressure", pressure)
+            .field("otlp", otlp)
             .field("access_log", access_log)
             .field("recorder", recorder)
             .field("log", log)
@@ -168,7 +173,7 @@ impl Config {
     /// Those of them that TLS is spoken with: certificates, keys, authorities, revocation lists.
     pub fn tls_files(&self) -> Vec<&Path> {
         let listeners = self.listeners.iter().filter_map(|listener| listener.tls.as_ref());
-        let upstreams = self.upstreams.iter().filter_map(|upstream| upstream.tls.as_ref());
+        let upstreams = self.connected().filter_map(|upstream| upstream.tls.as_ref());
         let theirs = upstreams.flat_map(UpstreamTls::files);
         let admin = self.admin.iter().flat_map(Admin::files);
         listeners.flat_map(Tls::files).chain(theirs).chain(admin).collect()
@@ -176,9 +181,14 @@ impl Config {
 
     /// Whether some upstream, or the source of a key set, is verified with the system's authorities.
     pub fn needs_system_authorities(&self) -> bool {
-        let tls = self.upstreams.iter().filter_map(|upstream| upstream.tls.as_ref());
-        tls.into_iter().any(|tls| tls.verify && tls.ca.is_none())
+        let mut tls = self.connected().filter_map(|upstream| upstream.tls.as_ref());
+        tls.any(|tls| tls.verify && tls.ca.is_none())
             || self.policies.iter().any(|it| it.policy.needs_system_authorities())
+    }
+
+    /// Whatever the gateway opens connections to: upstreams, and collectors of OpenTelemetry.
+    pub fn connected(&self) -> impl Iterator<Item = &Upstream> {
+        self.upstreams.iter().chain(self.otlp.iter().map(|collector| &collector.upstream))
     }
 
     /// The policies that those of a route are, in the order in which requests meet them.
@@ -220,8 +230,8 @@ section! {
         /// More files of the configuration: paths, or patterns such as `conf.d/*.yaml`, whose files are read in the order
         /// of their names. A relative path starts at the directory of the file that says it, here and everywhere in it.
         /// Included files have the same keys, `include` too. What they say is joined: `listeners`, `routes`, `apply` and
-        /// `access_log` go on in the order of the files, `upstreams`, `policies` and `error_pages` take the names of all of them, and every
-        /// other key is in one file only. A name without `*`, `?` and `[` must be there; a pattern may match nothing.
+        /// `access_log` go on in the order of the files, `upstreams`, `policies`, `otlp` and `error_pages` take the names of all of
+        /// them, and every other key is in one file only. A name without `*`, `?` and `[` must be there; a pattern may match nothing.
         /// `**` is not supported, and `*` does not match names that begin with a dot.
         pub(crate) include: Vec<At<String>> = default("[]", include()),
         /// The threads that handle traffic.
@@ -268,6 +278,9 @@ section! {
         pub(crate) state: Option<State> = default("{}", lenient(state())),
         /// What the gateway does when its own limits come near: descriptors, memory, and the lag of its workers. `off`: nothing.
         pub(crate) pressure: Option<Option<Pressure>> = default("{}", lenient(pressure())),
+        /// The collectors of OpenTelemetry, by name. An access log (`otlp`) says what they get.
+        pub(crate) otlp: Vec<Named<Name, Option<CollectorDraft>>> =
+            default("{}", mapping(NAME, parse_name, lenient(collector()), 0..=MAX_COLLECTORS)),
         /// Where exchanges are logged: one destination or several, each with a format and conditions of its own.
         pub(crate) access_log: Vec<Option<AccessLogDraft>> =
             default("[]", one_or_list(lenient(access_log()), 0..=MAX_ACCESS_LOGS)),

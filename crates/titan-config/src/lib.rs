@@ -152,6 +152,8 @@ mod route_fields;
 
 mod admin;
 
+mod otlp;
+
 mod access_log;
 
 mod gateway;
@@ -187,8 +189,8 @@ mod schema;
 mod record_schema;
 
 pub use access_log::{
-    AccessLog, Captures, Facility, LogAlways, LogField, LogFormat, LogOnly, LogPart, LogTarget,
-    LogTemplate, Rotation, SyslogAddress, SyslogServer,
+    AccessLog, Captures, Facility, LogAlways, LogDestination, LogField, LogFormat, LogOnly,
+    LogPart, LogTarget, LogTemplate, Rotation, SyslogAddress, SyslogServer,
 };
 pub use address::{EndpointAddress, ListenAddress};
 pub use admin::{Admin, AdminRights, AdminSocket, AdminToken};
@@ -218,6 +220,7 @@ pub use log::{AreaLevels, EventFormat, Log, LogArea, LogLevel};
 pub use look_alikes::{LookAlike, Paths};
 pub use masked::{Masked, SecretPlace};
 pub use mirror::{Comparison, Mirror};
+pub use otlp::{AttributeName, Collector, OtlpCompression, OtlpProtocol};
 pub use path::{PathEnd, PathPattern, Segment};
 pub use plan::{Change, ChangeKind, Difference, Move, Part, Plan, Weaker};
 pub use pointer::MemberPattern;

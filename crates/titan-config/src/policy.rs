@@ -26,11 +26,11 @@ pub use compress::{CodedRequests, MediaRange, OtherCodings};
 pub(crate) use compress::{codings, media_range};
 pub use cors::{CorsHeaders, CorsOrigin};
 pub use fault::FaultEffect;
-pub(crate) use jwt::jwt_revocations;
 pub use jwt::{
     ClaimHeader, JwksUrl, JwtAlgorithm, JwtKeys, JwtProvider, JwtRevocations, Secret, TokenPlace,
     Url,
 };
+pub(crate) use jwt::{jwt_revocations, parse_url};
 pub(crate) use needs::{
     check_certificates, check_credentials, check_key_fields, check_optional_tokens, check_tokens,
 };

@@ -202,7 +202,8 @@ section! {
 
 impl UpstreamTls {
     /// What `on` stands for.
-    const ON: UpstreamTls = UpstreamTls { ca: None, name: None, certificate: None, verify: true };
+    pub(crate) const ON: UpstreamTls =
+        UpstreamTls { ca: None, name: None, certificate: None, verify: true };
 
     /// The files that it names.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
@@ -214,7 +215,12 @@ impl UpstreamTls {
 
 pub(crate) fn upstream_tls() -> impl Read<Value = Option<UpstreamTls>> {
     let words = [("on", Some(UpstreamTls::ON)), ("off", None)];
-    words_or(&words, section_of::<UpstreamTls>().then(is_of_one_mind).map(Some))
+    words_or(&words, tls_settings().map(Some))
+}
+
+/// The same where it is spoken in any case.
+pub(crate) fn tls_settings() -> impl Read<Value = UpstreamTls> {
+    section_of::<UpstreamTls>().then(is_of_one_mind)
 }
 
 fn is_of_one_mind(tls: UpstreamTls, node: &Node, to: &mut Reading<'_>) -> Option<UpstreamTls> {

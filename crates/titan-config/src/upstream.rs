@@ -331,6 +331,53 @@ fn check_hedge(fields: &UpstreamFields, node: &Node, to: &mut Reading<'_>) {
     }
 }
 
+impl UpstreamFields {
+    /// The upstream of that name, as it looks from a zone.
+    pub(crate) fn finish(self, name: Name, location: Location, zone: Option<&Name>) -> Upstream {
+        let UpstreamFields {
+            endpoints,
+            balance,
+            spill_below,
+            tls,
+            protocol,
+            max_connections,
+            max_idle,
+            idle_timeout,
+            queue,
+            circuit_breaker,
+            retry_budget,
+            hedge,
+            health,
+            ejection,
+            panic_below,
+            slow_start,
+            concurrency,
+        } = self;
+        let endpoints = endpoints.into_iter().map(|draft| draft.seen_from(zone));
+        Upstream {
+            name,
+            endpoints: endpoints.collect(),
+            balance,
+            spill_below,
+            tls,
+            protocol,
+            max_connections,
+            max_idle,
+            idle_timeout,
+            queue,
+            circuit_breaker: circuit_breaker.map(|draft| draft.breaker),
+            retry_budget,
+            hedge: hedge.map(|it| it.value),
+            health,
+            ejection,
+            panic_below,
+            slow_start,
+            concurrency,
+            location,
+        }
+    }
+}
+
 impl Upstream {
     /// What requests get while its circuit breaker is open.
     pub fn fallback(&self) -> Option<&Fallback> {

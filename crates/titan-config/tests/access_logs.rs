@@ -8,7 +8,7 @@
 
 use insta::assert_snapshot;
 use std::fmt::Write;
-use titan_config::{Config, LogPart, LogTarget, Plan, Resolved, SyslogAddress};
+use titan_config::{Config, LogDestination, LogPart, LogTarget, Plan, Resolved, SyslogAddress};
 
 /// What is said of a file with these access logs.
 fn said(logs: &str) -> String {
@@ -52,6 +52,44 @@ fn targets_that_are_none() {
         "{ syslog: 'tls://a:6514' }",
         "{ syslog: { address: 'udp://a:514', facility: local9 } }",
         "{ syslog: { address: 'udp://a:514', tag: my gateway } }",
+    ];
+    assert_snapshot!(cases.map(said).join("\n"));
+}
+
+#[test]
+fn collectors_that_are_none() {
+    let cases = [
+        "localhost:4317",
+        "grpc://a:4317",
+        "ftp://a",
+        "http://",
+        "http://a:0",
+        "http://user:secret@a",
+        "https://a/v1/logs",
+        "http://a?key=1",
+        "http://a/path",
+        "http://a:4318",
+        "{ endpoint: 'http://a:4317', protocol: http }",
+        "{ endpoint: 'http://a', tls: { ca: x } }",
+        "{ endpoint: 'https://a', tls: { verify: false } }",
+        "{ endpoint: 'https://a', headers: { content-type: x } }",
+        "{ endpoint: 'http://a', headers: { api-key: hunter2 } }",
+        "{ endpoint: 'https://a', resource: { service.name: x } }",
+        "{ endpoint: 'https://a', resource: { 'a b': x } }",
+        "{ endpoint: 'https://a', compression: zstd }",
+    ];
+    let said = cases.map(|it| said(&format!("{{ otlp: it }}\notlp: {{ it: {it} }}")));
+    assert_snapshot!(said.join("\n"));
+}
+
+#[test]
+fn logs_to_collectors_that_there_are_not() {
+    let cases = [
+        "{ otlp: colector }\notlp: { collector: 'http://127.0.0.1:4317' }",
+        "{ otlp: 'http://127.0.0.1:4317' }",
+        "{ otlp: it }",
+        "stdout\notlp: { it: 'http://127.0.0.1:4317' }",
+        "[{ otlp: it }, { otlp: it, format: combined }]\notlp: { it: 'http://127.0.0.1:4317' }",
     ];
     assert_snapshot!(cases.map(said).join("\n"));
 }
@@ -138,12 +176,15 @@ fn one_log_is_short_for_a_list() {
     for logs in ["stdout", "[stdout]", "{ stdout: {} }", "[{ stdout: {} }]"] {
         let config = good(logs);
         assert_eq!(config.access_log.len(), 1, "{logs}");
-        assert_eq!(config.access_log[0].to, LogTarget::Stdout, "{logs}");
+        assert_eq!(config.access_log[0].to, LogDestination::Lines(LogTarget::Stdout), "{logs}");
         assert_eq!(config.access_log[0].location.to_string().split(':').next(), Some("3"));
     }
     assert!(good("[]").access_log.is_empty());
-    let LogTarget::Syslog { address: SyslogAddress::Unix(path), facility, tag } =
-        &good("{ syslog: unix:///dev/log }").access_log[0].to
+    let LogDestination::Lines(LogTarget::Syslog {
+        address: SyslogAddress::Unix(path),
+        facility,
+        tag,
+    }) = &good("{ syslog: unix:///dev/log }").access_log[0].to
     else {
         panic!("it is no socket");
     };

@@ -1,7 +1,7 @@
 //! The access log: which records are written, and as what.
 
 use crate::destination::{Destination, Lines};
-use crate::format::Formatter;
+use crate::format::{Formatter, WriteRecord};
 use crate::observer::Subscriber;
 use crate::record::{Recorded, Text};
 use crate::ring::Batch;
@@ -15,7 +15,7 @@ pub struct AccessLogWriter {
     only: LogOnly,
     share: Percent,
     always: LogAlways,
-    formatter: Formatter,
+    writer: Box<dyn WriteRecord>,
     lines: Lines,
     destination: Arc<Mutex<Destination>>,
     /// What the next number of chance follows from.
@@ -26,12 +26,22 @@ impl AccessLogWriter {
     /// What a configuration says, to that destination. The next configuration may go on with the same one; only the thread of the
     /// observer, which tells one configuration after the other, locks it.
     pub fn new(log: &AccessLog, destination: Arc<Mutex<Destination>>) -> AccessLogWriter {
-        let AccessLog { to: _, format, captures, only, share, always, location: _ } = log;
+        let formatter = Formatter::new(&log.format, &log.captures);
+        AccessLogWriter::with(log, Box::new(formatter), destination)
+    }
+
+    /// The same with records as that writes them.
+    pub fn with(
+        log: &AccessLog,
+        writer: Box<dyn WriteRecord>,
+        destination: Arc<Mutex<Destination>>,
+    ) -> AccessLogWriter {
+        let AccessLog { to: _, format: _, captures: _, only, share, always, location: _ } = log;
         AccessLogWriter {
             only: only.clone(),
             share: *share,
             always: always.clone(),
-            formatter: Formatter::new(format, captures),
+            writer,
             lines: Lines::default(),
             destination,
             // Never 0, which would stay.
@@ -84,8 +94,8 @@ impl Subscriber for AccessLogWriter {
         self.lines.clear();
         while let Some((record, rest)) = Recorded::first_of(records) {
             if self.wants(&record) {
-                let AccessLogWriter { formatter, lines, .. } = self;
-                formatter.line(&record, &mut lines.text);
+                let AccessLogWriter { writer, lines, .. } = self;
+                writer.write(&record, &mut lines.text);
                 lines.end(record.facts.started);
             }
             records = rest;

@@ -17,9 +17,10 @@ mod whole;
 
 pub use figures::DestinationFigures;
 pub use lines::Lines;
+pub use queue::{End, Sink};
 
 use file::{LogFile, Opened};
-use queue::{Queue, Sink};
+use queue::Queue;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -71,9 +72,23 @@ impl Destination {
             }
             LogTarget::Syslog { address, facility, tag } => {
                 let sink = Syslog::new(address, *facility, tag, Arc::clone(&figures));
-                start("log-syslog", sink, figures)
+                Destination::start("log-syslog", || sink, figures)
             }
         }
+    }
+
+    /// What a sink writes, on a thread of its own with that name, where it is made.
+    ///
+    /// # Errors
+    ///
+    /// [`BadDestination`] if there is no thread.
+    pub fn start<S: Sink>(
+        name: &str,
+        make: impl FnOnce() -> S + Send + 'static,
+        figures: Arc<DestinationFigures>,
+    ) -> Result<Destination, BadDestination> {
+        let queue = Queue::start(name, make, figures).map_err(BadDestination::Thread)?;
+        Ok(Destination(Kind::Queue(queue)))
     }
 
     /// Writes lines to a file, or gives them to the thread that writes them. What cannot be written is dropped and counted. `now` is
@@ -113,7 +128,8 @@ impl Destination {
 
 fn open_stdout(figures: Arc<DestinationFigures>) -> Result<Destination, BadDestination> {
     let stdout = rustix::stdio::stdout().try_clone_to_owned().map_err(BadDestination::Stdout)?;
-    start("log-stdout", Stream::new(None, File::from(stdout), Arc::clone(&figures)), figures)
+    let stream = Stream::new(None, File::from(stdout), Arc::clone(&figures));
+    Destination::start("log-stdout", || stream, figures)
 }
 
 fn open_file(
@@ -128,18 +144,10 @@ fn open_file(
             Ok(Destination(Kind::File(file)))
         }
         Opened::Stream(file) => {
-            start("log-stream", Stream::new(Some(path), file, Arc::clone(&figures)), figures)
+            let stream = Stream::new(Some(path), file, Arc::clone(&figures));
+            Destination::start("log-stream", || stream, figures)
         }
     }
-}
-
-fn start(
-    name: &str,
-    sink: impl Sink,
-    figures: Arc<DestinationFigures>,
-) -> Result<Destination, BadDestination> {
-    let queue = Queue::start(name, sink, figures).map_err(BadDestination::Thread)?;
-    Ok(Destination(Kind::Queue(queue)))
 }
 
 impl fmt::Display for BadDestination {

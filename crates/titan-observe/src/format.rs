@@ -14,6 +14,18 @@ use json::Json;
 use template::Template;
 use titan_config::{Captures, LogFormat};
 
+/// Makes of a record what a destination takes for a line.
+pub trait WriteRecord: Send {
+    /// Appends it.
+    fn write(&mut self, record: &Recorded<'_>, out: &mut Vec<u8>);
+}
+
+impl WriteRecord for Formatter {
+    fn write(&mut self, record: &Recorded<'_>, out: &mut Vec<u8>) {
+        self.line(record, out);
+    }
+}
+
 /// Writes records in the format of one log.
 #[derive(Debug)]
 pub struct Formatter {

@@ -1,5 +1,6 @@
 //! A running gateway: starts the workers, puts configurations in force, stops the workers.
 
+mod access_logs;
 mod credentials;
 mod error;
 mod health;

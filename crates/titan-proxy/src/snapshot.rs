@@ -16,7 +16,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use titan_config::{AccessLog, ByteSize, Config, Importance, Limits, Pressure, Route, Timeouts};
+use titan_config::{
+    AccessLog, ByteSize, Config, Importance, Limits, LogDestination, Pressure, Route, Timeouts,
+};
 use titan_io::counter::{BUCKETS, Counted, Durations};
 use titan_io::exemplar::{Exemplar, Exemplars};
 use titan_io::memory::{ClientMemory, UsedMemory};
@@ -26,6 +28,7 @@ use titan_observe::captures::Captures;
 use titan_observe::destination::DestinationFigures;
 use titan_observe::events::Log;
 use titan_observe::recorder::Recorder;
+use titan_otlp::figures::{ExporterFigures, Signal};
 use titan_policies::chain::Chains;
 use titan_policies::credentials::PolicyCredentials;
 use titan_policies::jwt::Revocations;
@@ -77,6 +80,8 @@ pub(crate) struct Snapshot {
     pub(crate) recorder: Arc<Recorder>,
     /// What is counted of each access log.
     pub(crate) access_logs: Vec<Arc<DestinationFigures>>,
+    /// What is counted of what goes to collectors of OpenTelemetry.
+    pub(crate) exporters: Vec<Arc<ExporterFigures>>,
     /// The tunnels that are open.
     tunnels: Arc<Tunnels>,
     /// What is done when limits of the gateway itself come near.
@@ -148,6 +153,7 @@ impl Snapshot {
         };
         let actions =
             config.routes.iter().map(|route| Action::new(route, files.folder(), &mirrors));
+        let access_logs = log_figures(&config.access_log, registry);
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let snapshot = Snapshot {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -175,7 +181,8 @@ impl Snapshot {
             is_recorded: config.recorder.is_some() || !config.access_log.is_empty(),
             recorder: registry.shared((), Recorder::default),
             captures: Captures::of(&config.access_log),
-            access_logs: log_figures(&config.access_log, registry),
+            exporters: exporter_figures(&config.access_log, &access_logs, registry),
+            access_logs,
             tunnels: registry.shared((), Tunnels::default),
             pressure: config.pressure.clone(),
             decoding_memory: memory(registry, Bodies::Decoded, config.limits.decoding_memory),
@@ -231,6 +238,12 @@ impl Snapshot {
     /// What is counted for each route, and behind them for requests that no route took.
     pub(crate) fn all_counted(&self) -> &[Arc<Counted<RouteCells>>] {
         &self.counted
+    }
+
+    /// What is counted of an access log to a collector.
+    pub(crate) fn exporter(&self, log: &Arc<DestinationFigures>) -> &Arc<ExporterFigures> {
+        let its = |it: &&Arc<ExporterFigures>| Arc::ptr_eq(&it.destination, log);
+        self.exporters.iter().find(its).expect("each log to a collector has some")
     }
 
     /// Notes exemplars of the durations of routes from records.
@@ -317,11 +330,29 @@ impl Mirrors<'_> {
 #[derive(PartialEq, Eq, Hash)]
 struct LogKey(String);
 
+/// What makes figures those of the same exporter: the name of its log.
+#[derive(PartialEq, Eq, Hash)]
+struct ExporterKey(String);
+
 /// What is counted of each access log; it counts on for as long as some configuration has one to the same destination.
 fn log_figures(logs: &[AccessLog], registry: &Registry) -> Vec<Arc<DestinationFigures>> {
     let figures = DestinationFigures::of_all(logs.iter().map(|log| &log.to));
     let shared = figures.map(|it| registry.shared(LogKey(it.name().to_owned()), || it));
     shared.collect()
+}
+
+/// The same of those to collectors, with what is counted of these alone.
+fn exporter_figures(
+    logs: &[AccessLog],
+    figures: &[Arc<DestinationFigures>],
+    registry: &Registry,
+) -> Vec<Arc<ExporterFigures>> {
+    let exported = logs.iter().zip(figures).filter_map(|(log, figures)| {
+        let LogDestination::Otlp(collector) = &log.to else { return None };
+        let make = || ExporterFigures::new(collector.clone(), Signal::Logs, Arc::clone(figures));
+        Some(registry.shared(ExporterKey(figures.name().to_owned()), make))
+    });
+    exported.collect()
 }
 
 /// Bodies that have memory in common.

@@ -32,6 +32,11 @@ const ARROWS: &[Arrows] = &[
         never: &["saphyr-parser"],
     },
     Arrows {
+        from: "titan-otlp",
+        to: &["titan-config", "titan-http", "titan-io", "titan-observe", "titan-upstream"],
+        never: &["saphyr-parser"],
+    },
+    Arrows {
         from: "titan-proxy",
         to: &[
             "titan-config",
@@ -40,6 +45,7 @@ const ARROWS: &[Arrows] = &[
             "titan-http",
             "titan-io",
             "titan-observe",
+            "titan-otlp",
             "titan-policies",
             "titan-upstream",
         ],

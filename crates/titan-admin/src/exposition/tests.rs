@@ -315,6 +315,10 @@ fn every_family_is_there() {
     titan_mirror_copies_total counter
     titan_mirror_differences_total counter
     titan_mirror_not_compared_total counter
+    titan_otlp_dropped_total counter
+    titan_otlp_failing gauge
+    titan_otlp_retries_total counter
+    titan_otlp_sent_total counter
     titan_pressure_actions_total counter
     titan_pressure_level gauge
     titan_pressure_ratio gauge

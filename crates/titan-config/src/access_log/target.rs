@@ -12,7 +12,7 @@ use crate::readers::{duration, short_for, size, text, whole, words};
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::tls::file;
-use crate::token::unexpected;
+use crate::token::{Name, unexpected};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr};
@@ -41,6 +41,15 @@ pub enum LogTarget {
         /// What it calls the gateway: 1 to 48 printable characters of ASCII.
         tag: String,
     },
+}
+
+/// Where the records of an access log go.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LogDestination {
+    /// Somewhere that takes lines.
+    Lines(LogTarget),
+    /// The collector of that name.
+    Otlp(Name),
 }
 
 /// Where a server of syslog is, and how it gets lines.

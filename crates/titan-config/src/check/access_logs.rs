@@ -18,6 +18,19 @@ pub(super) fn check_access_logs(fields: &ConfigFields, to: &mut Reading<'_>) {
     check_claims(&logs, fields, to);
 }
 
+/// Whether each collector gets anything.
+pub(super) fn check_collectors(fields: &ConfigFields, to: &mut Reading<'_>) {
+    for collector in &fields.otlp {
+        // A log that should have used it may be what an error is about.
+        if !to.has_errors() && !to.declared.collectors.is_used(collector.key.as_str()) {
+            let message = format!("nothing is sent to the collector `{}`", collector.key);
+            let warning = Diagnostic::warning(collector.key_span, message);
+            let help = format!("add a log: `access_log: {{ otlp: {} }}`", collector.key);
+            to.add(warning.label("no access log names it").help(help));
+        }
+    }
+}
+
 /// Whether each has what it writes to for itself.
 fn check_targets(logs: &[&AccessLogDraft], to: &mut Reading<'_>) {
     let mut seen: HashMap<String, Span> = HashMap::new();

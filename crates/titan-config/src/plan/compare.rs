@@ -283,7 +283,7 @@ fn log_target(section: &Section) -> Option<String> {
         _ => None,
     };
     let given = section.fields.iter().find(|field| {
-        matches!(field.key, "stdout" | "file" | "syslog") && !field.value.is_absent()
+        matches!(field.key, "stdout" | "file" | "syslog" | "otlp") && !field.value.is_absent()
     })?;
     let inner = given.value.as_section().and_then(|inner| inner.value(key_of(given.key)?));
     Some(inner.map_or_else(|| given.key.to_owned(), Value::label))

@@ -141,7 +141,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("include", Mark::Joined), ("workers", Mark::Inside), ("listeners", Mark::Inside), ("routes", Mark::Inside),
         ("upstreams", Mark::Inside), ("policies", Mark::Inside), ("apply", Mark::Chain),
         ("jwt_revocations", Mark::Need), ("state", Mark::Neutral), ("pressure", Mark::Need), ("zone", Mark::Neutral),
-        ("access_log", Mark::Need), ("recorder", Mark::Need),
+        ("otlp", Mark::Inside), ("access_log", Mark::Need), ("recorder", Mark::Need),
         ("log", Mark::Inside),
         ("limits", Mark::Inside),
         ("error_pages", Mark::Neutral),
@@ -458,9 +458,14 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("directory", Mark::Neutral), ("history", Mark::Neutral),
     ]),
     ("access_log", &[
-        ("stdout", Mark::Neutral), ("file", Mark::Inside), ("syslog", Mark::Inside), ("format", Mark::Other),
+        ("stdout", Mark::Neutral), ("file", Mark::Inside), ("syslog", Mark::Inside), ("otlp", Mark::Neutral),
+        ("format", Mark::Other),
         ("request_headers", Mark::Grant), ("response_headers", Mark::Grant), ("claims", Mark::Grant),
         ("only", Mark::Inside), ("share", Mark::Smaller), ("always", Mark::Inside),
+    ]),
+    ("collector", &[
+        ("endpoint", Mark::Neutral), ("protocol", Mark::Neutral), ("headers", Mark::Neutral), ("tls", Mark::Need),
+        ("compression", Mark::Neutral), ("timeout", Mark::Neutral), ("service", Mark::Neutral), ("resource", Mark::Neutral),
     ]),
     ("log_file", &[
         ("path", Mark::Neutral), ("rotate", Mark::Inside),

@@ -6,6 +6,7 @@ mod url;
 pub use revocations::JwtRevocations;
 pub(crate) use revocations::jwt_revocations;
 pub use url::Url;
+pub(crate) use url::parse_url;
 
 use super::claim::{Claim, claim};
 use super::section::PolicySection;

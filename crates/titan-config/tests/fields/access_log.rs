@@ -4,14 +4,14 @@ use super::Row;
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
-    ("file", "access_log", "access_log: stdout", "access_log: [AccessLog { to: Stdout, format: Json"),
-    ("access_log", "stdout", "access_log: { stdout: {} }", "AccessLog { to: Stdout"),
-    ("access_log", "file", "access_log: [{ file: a.log }]", "to: File { path: \"a.log\", rotate: None }"),
+    ("file", "access_log", "access_log: stdout", "access_log: [AccessLog { to: Lines(Stdout), format: Json"),
+    ("access_log", "stdout", "access_log: { stdout: {} }", "AccessLog { to: Lines(Stdout)"),
+    ("access_log", "file", "access_log: [{ file: a.log }]", "to: Lines(File { path: \"a.log\", rotate: None })"),
     (
         "access_log",
         "syslog",
         "access_log: { syslog: 'udp://127.0.0.1:514' }",
-        "to: Syslog { address: Udp(SyslogServer { host: \"127.0.0.1\", port: 514 }), facility: Facility(16), tag: \"titan\" }",
+        "to: Lines(Syslog { address: Udp(SyslogServer { host: \"127.0.0.1\", port: 514 }), facility: Facility(16), tag: \"titan\" }",
     ),
     ("access_log", "format", "access_log: { stdout: {}, format: combined }", "format: Combined"),
     (
@@ -76,4 +76,34 @@ pub(super) const ROWS: &[Row] = &[
         "failures: false, statuses: Statuses(5xx)",
     ),
     ("log_always", "slower_than", "access_log: { stdout: {}, always: { slower_than: 7s } }", "slower_than: Some(7s)"),
+    ("file", "otlp", "otlp: { c: 'http://a:4317' }", "otlp: [Collector { name: Name(\"c\")"),
+    ("access_log", "otlp", "otlp: { c: 'http://a:4317' }\naccess_log: { otlp: c }", "to: Otlp(Name(\"c\"))"),
+    ("collector", "endpoint", "otlp: { c: { endpoint: 'http://[::1]:4317' } }", "endpoints: [Endpoint { address: Ip([::1]:4317)"),
+    (
+        "collector",
+        "protocol",
+        "otlp: { c: { endpoint: 'http://a:4318/', protocol: http } }",
+        "target: \"\" }, protocol: Http",
+    ),
+    (
+        "collector",
+        "headers",
+        "otlp: { c: { endpoint: 'https://a', headers: { X-Key: k } } }",
+        "headers: [(HeaderName(\"X-Key\"), HeaderValue(\"k\"))]",
+    ),
+    (
+        "collector",
+        "tls",
+        "otlp: { c: { endpoint: 'https://a', tls: { ca: ca.pem } } }",
+        "tls: Some(UpstreamTls { ca: Some(\"ca.pem\")",
+    ),
+    ("collector", "compression", "otlp: { c: { endpoint: 'https://a', compression: none } }", "compression: None"),
+    ("collector", "timeout", "otlp: { c: { endpoint: 'https://a', timeout: 7s } }", "timeout: 7s"),
+    ("collector", "service", "otlp: { c: { endpoint: 'https://a', service: edge } }", "service: \"edge\""),
+    (
+        "collector",
+        "resource",
+        "otlp: { c: { endpoint: 'https://a', resource: { k8s.pod.name: p } } }",
+        "resource: [(AttributeName(\"k8s.pod.name\"), \"p\")]",
+    ),
 ];

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use titan_config::LogTarget;
+use titan_config::{LogDestination, LogTarget};
 
 /// What a destination counts, and what is wrong with it. Any thread may read it.
 #[derive(Debug)]
@@ -11,6 +11,8 @@ pub struct DestinationFigures {
     name: String,
     written: AtomicU64,
     dropped: AtomicU64,
+    /// Those of them that came while the queue was full.
+    unqueued: AtomicU64,
     bytes: AtomicU64,
     /// Whether `trouble` has something that is wrong now; read without the lock.
     is_in_trouble: AtomicBool,
@@ -30,11 +32,16 @@ struct Trouble {
 impl DestinationFigures {
     /// All zero, for each of them in their order. No name is there twice: where one repeats, the later ones have a number.
     pub fn of_all<'t>(
-        targets: impl Iterator<Item = &'t LogTarget>,
+        destinations: impl Iterator<Item = &'t LogDestination>,
     ) -> impl Iterator<Item = DestinationFigures> {
         let mut names = HashSet::new();
-        targets.map(move |target| {
-            let mut figures = DestinationFigures::new(target);
+        destinations.map(move |destination| {
+            let mut figures = match destination {
+                LogDestination::Lines(target) => DestinationFigures::new(target),
+                LogDestination::Otlp(collector) => {
+                    DestinationFigures::named(format!("otlp {collector}"))
+                }
+            };
             let first = figures.name.clone();
             let mut number = 1;
             while !names.insert(figures.name.clone()) {
@@ -47,15 +54,20 @@ impl DestinationFigures {
 
     /// All zero.
     pub fn new(target: &LogTarget) -> DestinationFigures {
-        let name = match target {
+        DestinationFigures::named(match target {
             LogTarget::Stdout => "stdout".to_owned(),
             LogTarget::File { path, .. } => format!("file {}", path.display()),
             LogTarget::Syslog { address, .. } => format!("syslog {address}"),
-        };
+        })
+    }
+
+    /// All zero, of what has that name.
+    pub fn named(name: String) -> DestinationFigures {
         DestinationFigures {
             name,
             written: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
+            unqueued: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             is_in_trouble: AtomicBool::new(false),
             trouble: Mutex::default(),
@@ -78,6 +90,11 @@ impl DestinationFigures {
         self.dropped.load(Ordering::Relaxed)
     }
 
+    /// Those of them that came while too many waited.
+    pub fn unqueued(&self) -> u64 {
+        self.unqueued.load(Ordering::Relaxed)
+    }
+
     /// Bytes that the system has taken, with what the protocol of the destination adds.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
@@ -94,20 +111,28 @@ impl DestinationFigures {
         self.lock().untaken.take()
     }
 
-    pub(super) fn add_written(&self, lines: usize) {
+    /// Counts lines that were written.
+    pub fn add_written(&self, lines: usize) {
         self.written.fetch_add(lines as u64, Ordering::Relaxed);
     }
 
-    pub(super) fn add_dropped(&self, lines: usize) {
+    /// Counts lines that will never be.
+    pub fn add_dropped(&self, lines: usize) {
         self.dropped.fetch_add(lines as u64, Ordering::Relaxed);
     }
 
-    pub(super) fn add_bytes(&self, bytes: usize) {
+    pub(super) fn add_unqueued(&self, lines: usize) {
+        self.unqueued.fetch_add(lines as u64, Ordering::Relaxed);
+        self.add_dropped(lines);
+    }
+
+    /// Counts bytes that were written.
+    pub fn add_bytes(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// It fails, for that reason.
-    pub(super) fn fail(&self, reason: String) {
+    pub fn fail(&self, reason: String) {
         let mut trouble = self.lock();
         if trouble.fault.as_ref() != Some(&reason) {
             trouble.untaken = Some(reason.clone());
@@ -117,7 +142,7 @@ impl DestinationFigures {
     }
 
     /// It fails no more.
-    pub(super) fn recover(&self) {
+    pub fn recover(&self) {
         if self.is_in_trouble() {
             self.settle(|trouble| trouble.fault = None);
         }
@@ -187,6 +212,7 @@ mod tests {
             tag: "titan".to_owned(),
         };
         let targets = [unix("/a"), unix("/b"), unix("/a"), unix("/a (2)"), unix("/a")];
+        let targets = targets.map(LogDestination::Lines);
         let figures = DestinationFigures::of_all(targets.iter());
         let names: Vec<_> = figures.map(|figures| figures.name().to_owned()).collect();
         let wanted = ["/a", "/b", "/a (2)", "/a (2) (2)", "/a (3)"];

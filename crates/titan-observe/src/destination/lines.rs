@@ -39,12 +39,12 @@ impl Lines {
     }
 
     /// The bytes of some of them, by index.
-    pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
+    pub fn bytes(&self, range: Range<usize>) -> &[u8] {
         &self.text[self.start(range.start)..self.start(range.end)]
     }
 
     /// How many from that index on fit into so many bytes.
-    pub(super) fn fitting(&self, from: usize, room: u64) -> usize {
+    pub fn fitting(&self, from: usize, room: u64) -> usize {
         let start = self.start(from);
         self.ends[from..].partition_point(|(end, _)| (end - start) as u64 <= room)
     }

@@ -6,19 +6,26 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Writes lines where that may take long.
-pub(super) trait Sink: Send + 'static {
-    /// Writes lines, and counts each of them as written or as dropped. It may wait, as long as `end` is not over.
+pub trait Sink {
+    /// Writes lines, and counts each of them as written or as dropped. It may wait, as long as `end` is not over. It may also keep
+    /// some of them back, until it is flushed or closed.
     fn write(&mut self, lines: &Lines, end: &End);
+    /// How long it can wait for more lines before it wants to be flushed; `None` for as long as there are none.
+    fn patience(&self) -> Option<Duration> {
+        None
+    }
+    /// Writes what it has kept back.
+    fn flush(&mut self, _end: &End) {}
     /// Opens anew what has a name.
     fn reopen(&mut self) {}
-    /// Nothing follows.
-    fn close(&mut self) {}
+    /// Nothing follows: what it has kept back is written, or counted as dropped.
+    fn close(&mut self, _end: &End) {}
 }
 
 /// Lines on their way to a [`Sink`], which has a thread of its own.
@@ -45,7 +52,7 @@ struct Shared {
 
 /// When a [`Sink`] has to end, once that is known.
 #[derive(Debug, Default)]
-pub(super) struct End {
+pub struct End {
     at: Mutex<Option<Instant>>,
     is_known: Condvar,
 }
@@ -60,19 +67,19 @@ const GRACE: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Queue {
-    /// Starts the thread, with that name.
-    pub(super) fn start(
+    /// Starts the thread, with that name. There the sink is made.
+    pub(super) fn start<S: Sink>(
         name: &str,
-        sink: impl Sink,
+        make: impl FnOnce() -> S + Send + 'static,
         figures: Arc<DestinationFigures>,
     ) -> io::Result<Queue> {
-        Queue::with_grace(GRACE, name, sink, figures)
+        Queue::with_grace(GRACE, name, make, figures)
     }
 
-    pub(super) fn with_grace(
+    pub(super) fn with_grace<S: Sink>(
         grace: Duration,
         name: &str,
-        mut sink: impl Sink,
+        make: impl FnOnce() -> S + Send + 'static,
         figures: Arc<DestinationFigures>,
     ) -> io::Result<Queue> {
         let (sender, receiver) = sync_channel(MOST_BATCHES);
@@ -80,7 +87,7 @@ impl Queue {
         let shared = Arc::new(Shared::default());
         let own = Arc::clone(&shared);
         thread::Builder::new().name(name.to_owned()).spawn(move || {
-            own.run(&receiver, &mut sink);
+            own.run(&receiver, &mut make());
             drop(end);
         })?;
         Ok(Queue { sender: Some(sender), shared, figures, grace, ended })
@@ -97,7 +104,7 @@ impl Queue {
         let count = batches.fetch_add(1, Ordering::Relaxed) + 1;
         if queued > MOST_BYTES || sender.try_send(lines.clone()).is_err() {
             self.shared.forget(size);
-            self.figures.add_dropped(lines.len());
+            self.figures.add_unqueued(lines.len());
             self.figures.fall_behind();
         } else if queued < MOST_BYTES / 2 && count < MOST_BATCHES / 2 {
             self.figures.catch_up();
@@ -132,14 +139,26 @@ impl Drop for Queue {
 
 impl Shared {
     fn run(&self, receiver: &Receiver<Lines>, sink: &mut impl Sink) {
-        while let Ok(lines) = receiver.recv() {
+        while let Some(lines) = self.next(receiver, sink) {
             if self.is_to_reopen.swap(false, Ordering::Relaxed) {
                 sink.reopen();
             }
             sink.write(&lines, &self.end);
             self.forget(lines.text.len());
         }
-        sink.close();
+        sink.close(&self.end);
+    }
+
+    /// The next lines, before which the sink is flushed if they are late; nothing where none follow.
+    fn next(&self, receiver: &Receiver<Lines>, sink: &mut impl Sink) -> Option<Lines> {
+        loop {
+            let Some(patience) = sink.patience() else { return receiver.recv().ok() };
+            match receiver.recv_timeout(patience) {
+                Ok(lines) => return Some(lines),
+                Err(RecvTimeoutError::Timeout) => sink.flush(&self.end),
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
     }
 
     fn forget(&self, bytes: usize) {
@@ -167,17 +186,17 @@ impl End {
     }
 
     /// The time that is left; `None` as long as nobody ends it.
-    pub(super) fn left(&self) -> Option<Duration> {
+    pub fn left(&self) -> Option<Duration> {
         self.lock().map(|at| at.saturating_duration_since(Instant::now()))
     }
 
     /// Whether no time is left.
-    pub(super) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.left() == Some(Duration::ZERO)
     }
 
     /// Waits so long, but not beyond the end, and not beyond the moment in which that becomes known.
-    pub(super) fn pause(&self, time: Duration) {
+    pub fn pause(&self, time: Duration) {
         let at = self.lock();
         let time = at.map_or(time, |at| time.min(at.saturating_duration_since(Instant::now())));
         let was_known = at.is_some();
@@ -186,7 +205,7 @@ impl End {
     }
 
     /// Waits until a descriptor can be written to or has failed, at most so long and not beyond the end. Whether it can.
-    pub(super) fn is_writable(&self, file: impl AsFd, most: Duration) -> io::Result<bool> {
+    pub fn is_writable(&self, file: impl AsFd, most: Duration) -> io::Result<bool> {
         let until = Instant::now().checked_add(most);
         loop {
             let left = until.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()));
@@ -223,7 +242,7 @@ mod tests {
     fn what_does_not_fit_into_the_queue_is_dropped_and_counted() {
         let (barrier, figures) = (Arc::new(Barrier::new(2)), figures());
         let sink = Slow(Arc::clone(&barrier), Arc::clone(&figures));
-        let mut queue = Queue::start("slow", sink, Arc::clone(&figures)).unwrap();
+        let mut queue = Queue::start("slow", || sink, Arc::clone(&figures)).unwrap();
         let lines = numbered(0, 3);
         for _ in 0..2 * MOST_BATCHES {
             queue.write(&lines);
@@ -250,7 +269,7 @@ mod tests {
     fn the_bytes_in_the_queue_have_a_bound() {
         let (barrier, figures) = (Arc::new(Barrier::new(2)), figures());
         let sink = Slow(Arc::clone(&barrier), Arc::clone(&figures));
-        let mut queue = Queue::start("slow", sink, Arc::clone(&figures)).unwrap();
+        let mut queue = Queue::start("slow", || sink, Arc::clone(&figures)).unwrap();
         let half = Lines::of(&[vec![b'x'; MOST_BYTES / 2 - 1]]);
         for _ in 0..3 {
             queue.write(&half);

@@ -127,7 +127,7 @@ impl Sink for Stream {
         }
     }
 
-    fn close(&mut self) {
+    fn close(&mut self, _: &End) {
         self.give_up();
     }
 }

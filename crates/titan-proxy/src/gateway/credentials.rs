@@ -20,7 +20,7 @@ pub fn check_credentials(config: &Config, files: &Files) -> Vec<(Location, BadCr
             }
         }
     }
-    for upstream in &config.upstreams {
+    for upstream in config.connected() {
         found.extend(client_tls(upstream, files).err().map(|bad| (upstream.location, bad)));
     }
     for policy in &config.policies {

@@ -1,5 +1,6 @@
 //! A configuration with everything that it needs to serve. All that can fail has happened, and nothing has changed yet.
 
+use super::access_logs::{Collectors, open_logs};
 use super::credentials::{bad_roots, client_tls};
 use super::error::LoadError;
 use super::inherited::Inherited;
@@ -7,18 +8,14 @@ use super::names::resolve_names;
 use crate::fallback;
 use crate::listener::{ListenerId, ListenerState, PreparedListener};
 use crate::snapshot::Snapshot;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use titan_config::{AccessLog, Config, LogTarget};
+use titan_config::Config;
 use titan_io::io::Phase;
 use titan_io::registry::Registry;
 use titan_io::tls::{ClientSettings, ClientTls, Files};
-use titan_observe::access::AccessLogWriter;
-use titan_observe::destination::{Destination, DestinationFigures};
 use titan_observe::observer::Subscriber;
-use titan_observe::recorder::RecorderWriter;
 use titan_policies::credentials::PolicyCredentials;
 use titan_policies::jwt::Revocations;
 use tokio::sync::watch;
@@ -34,6 +31,7 @@ pub(super) struct Prepared {
     listeners: Vec<PreparedListener>,
     /// By upstream.
     tls: Vec<Option<Arc<ClientSettings>>>,
+    collectors: Collectors,
     logs: Vec<Box<dyn Subscriber>>,
     /// Bytes of records that are kept.
     recorded: usize,
@@ -72,9 +70,11 @@ impl Prepared {
         let settings = tls.iter().map(|tls| tls.as_ref().map(ClientTls::settings)).collect();
         let snapshot = Snapshot::build(config, around, tls, &credentials, files, revoked);
         let snapshot = Arc::new(snapshot);
-        let logs = open_logs(config, files, (&snapshot, around.0))?;
+        let collectors = Collectors::new(config, files, around.0)?;
+        let logs = open_logs(config, files, &collectors, (&snapshot, around.0))?;
         let recorded = config.recorder.as_ref().map_or(0, |it| it.memory.as_usize());
-        Ok(Prepared { snapshot, credentials, listeners, tls: settings, logs, recorded })
+        let tls = settings;
+        Ok(Prepared { snapshot, credentials, listeners, tls, collectors, logs, recorded })
     }
 
     /// Starts what it needs beside workers. Takes as long as name servers do, up to `resolver.timeout`.
@@ -110,7 +110,7 @@ impl Prepared {
     /// Has everything that outlives a snapshot keep to this configuration from now on. With the snapshot come those who are to
     /// be told of exchanges once all workers serve from it.
     pub(super) fn take_effect(self) -> (Arc<Snapshot>, Vec<Box<dyn Subscriber>>) {
-        let Prepared { snapshot, credentials, listeners, tls, logs, recorded } = self;
+        let Prepared { snapshot, credentials, listeners, tls, collectors, logs, recorded } = self;
         snapshot.take_effect(credentials);
         snapshot.recorder.limit(recorded);
         for (upstream, settings) in snapshot.upstreams.iter().zip(tls) {
@@ -118,51 +118,8 @@ impl Prepared {
                 tls.replace(settings);
             }
         }
+        collectors.take_effect();
         listeners.into_iter().for_each(PreparedListener::take_effect);
         (snapshot, logs)
     }
-}
-
-/// What makes a destination the one that another configuration writes to: what that waits for is not to be thrown away, and a FIFO
-/// is not to lose its writer, because something else has changed.
-#[derive(PartialEq, Eq, Hash)]
-struct DestinationKey {
-    target: LogTarget,
-    folder: PathBuf,
-    /// Tells apart those that one configuration has to the same target.
-    name: String,
-}
-
-/// Finds what the access logs are written to, or opens it.
-fn open_logs(
-    config: &Config,
-    files: &Files,
-    (snapshot, registry): (&Snapshot, &Registry),
-) -> Result<Vec<Box<dyn Subscriber>>, LoadError> {
-    let open = |(log, figures): (&AccessLog, &Arc<DestinationFigures>)| {
-        let (target, folder) = (&log.to, files.folder());
-        let key = DestinationKey {
-            target: target.clone(),
-            folder: folder.to_owned(),
-            name: figures.name().to_owned(),
-        };
-        let opened = registry.try_shared(key, || {
-            Destination::open(target, folder, Arc::clone(figures)).map(Mutex::new)
-        });
-        let destination = opened.map_err(|error| LoadError::AccessLog(error.to_string()))?;
-        Ok(Box::new(AccessLogWriter::new(log, destination)) as Box<dyn Subscriber>)
-    };
-    let mut logs = config
-        .access_log
-        .iter()
-        .zip(&snapshot.access_logs)
-        .map(open)
-        .collect::<Result<Vec<_>, _>>()?;
-    if config.recorder.is_some() {
-        logs.push(Box::new(RecorderWriter(Arc::clone(&snapshot.recorder))));
-    }
-    if !logs.is_empty() {
-        logs.push(Box::new(snapshot.exemplar_notes()));
-    }
-    Ok(logs)
 }

@@ -13,6 +13,7 @@ use titan_io::io::Phase;
 use titan_io::tls::Validity;
 use titan_observe::destination::DestinationFigures;
 use titan_observe::recorder::Recorder;
+use titan_otlp::figures::ExporterFigures;
 use titan_policies::jwt::KeySetStatus;
 use titan_upstream::cells::UpstreamCells;
 use titan_upstream::concurrency::ConcurrencyStatus;
@@ -136,6 +137,11 @@ impl Status {
     /// What is counted of each access log, in the order of the file.
     pub fn access_logs(&self) -> Vec<Arc<DestinationFigures>> {
         self.current.load().access_logs.clone()
+    }
+
+    /// What is counted of what goes to collectors of OpenTelemetry, in the order of the file.
+    pub fn exporters(&self) -> Vec<Arc<ExporterFigures>> {
+        self.current.load().exporters.clone()
     }
 
     /// Every endpoint of every upstream.

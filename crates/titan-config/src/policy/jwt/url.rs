@@ -51,7 +51,8 @@ pub(super) fn url() -> impl Read<Value = Url> {
     })
 }
 
-fn parse_url(text: &str) -> Result<Url, Problem> {
+/// The URL that a text is.
+pub(crate) fn parse_url(text: &str) -> Result<Url, Problem> {
     let (scheme, rest) = text.split_once("://").ok_or_else(|| Problem::new("it has no scheme"))?;
     let (is_https, usual) = match scheme {
         "https" => (true, 443),

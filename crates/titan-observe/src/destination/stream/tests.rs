@@ -29,7 +29,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[test]
 fn a_reader_gets_every_line_before_the_end() {
     let (reader, stream, figures) = stdout();
-    let mut queue = Queue::start("stream", stream, Arc::clone(&figures)).unwrap();
+    let mut queue = Queue::start("stream", || stream, Arc::clone(&figures)).unwrap();
     for batch in 0..60 {
         queue.write(&numbered(batch * 100, 100));
     }
@@ -46,7 +46,7 @@ fn a_reader_gets_every_line_before_the_end() {
 fn a_reader_that_takes_nothing_holds_nothing_up() {
     let (reader, stream, figures) = stdout();
     let grace = Duration::from_millis(100);
-    let mut queue = Queue::with_grace(grace, "stream", stream, Arc::clone(&figures)).unwrap();
+    let mut queue = Queue::with_grace(grace, "stream", || stream, Arc::clone(&figures)).unwrap();
     for batch in 0..200 {
         queue.write(&numbered(batch * 100, 100));
     }
@@ -61,7 +61,7 @@ fn a_reader_that_takes_nothing_holds_nothing_up() {
 #[test]
 fn a_line_longer_than_a_pipe_holds_arrives() {
     let (reader, stream, figures) = stdout();
-    let mut queue = Queue::start("stream", stream, Arc::clone(&figures)).unwrap();
+    let mut queue = Queue::start("stream", || stream, Arc::clone(&figures)).unwrap();
     let lines = Lines::of(&["x".repeat(300_000), "y".to_owned()]);
     queue.write(&lines);
     let content = reads_all(reader);
@@ -79,7 +79,7 @@ fn a_line_that_is_given_up_is_ended_where_there_is_room() {
     let held = rustix::io::ioctl_fionread(&reader).unwrap();
     let mut content = vec![0; usize::try_from(held).unwrap()];
     reader.read_exact(&mut content).unwrap();
-    stream.close();
+    stream.close(&End::default());
     stream.write_at(&numbered(1, 1), now, &End::default());
     drop(stream);
     content.extend(reads_all(reader).join().unwrap());
@@ -95,7 +95,7 @@ fn a_stream_that_finds_a_full_pipe_begins_a_line() {
     let (now, end) = (SystemTime::now(), End::default());
     end.finish_within(Duration::ZERO);
     first.write_at(&Lines::of(&["x".repeat(300_000)]), now, &end);
-    first.close();
+    first.close(&End::default());
     let mut second = Stream::new(None, writer, Arc::clone(&figures));
     drop(first);
     let content = reads_all(reader);

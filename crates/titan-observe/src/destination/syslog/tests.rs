@@ -29,7 +29,7 @@ impl Trial {
         let header = Header::of(Facility::LOCAL0, "titan", "host", 7);
         let sink = Syslog::with(address, header, FAST, Arc::clone(&figures));
         let grace = Duration::from_millis(300);
-        let queue = Queue::with_grace(grace, "syslog", sink, Arc::clone(&figures)).unwrap();
+        let queue = Queue::with_grace(grace, "syslog", || sink, Arc::clone(&figures)).unwrap();
         Trial { queue, figures, next: 0 }
     }
 

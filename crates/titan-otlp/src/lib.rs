@@ -1,0 +1,30 @@
+//! What collectors of OpenTelemetry are told of exchanges (OTLP), from a thread that carries no traffic.
+//!
+//! | what | module |
+//! |---|---|
+//! | messages of Protocol Buffers | `wire` |
+//! | what is counted | [`figures`] |
+//! | what an exchange was, as attributes | `attributes` |
+//! | a record as a log record | [`logs`] |
+//! | many of them in one message, compressed | `message` |
+//! | what a collector has made of a message | `verdict` |
+//! | a collector, and the way to it | [`collector`] |
+//! | what gathers records and sends them, again where that may help | [`exporter`] |
+
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
+
+mod wire;
+
+pub mod figures;
+
+mod attributes;
+
+pub mod logs;
+
+mod message;
+
+mod verdict;
+
+pub mod collector;
+
+pub mod exporter;
