@@ -33,6 +33,7 @@ use crate::state::{State, state};
 use crate::timeouts::Timeouts;
 use crate::tls::{Tls, UpstreamTls};
 use crate::token::{NAME, Name, name, parse_name};
+use crate::tracing::{Tracing, tracing};
 use crate::upstream::{Upstream, UpstreamFields, upstream};
 use crate::upstream_id::UpstreamId;
 use std::fmt;
@@ -74,6 +75,8 @@ pub struct Config {
     pub pressure: Option<Pressure>,
     /// The collectors of OpenTelemetry, in file order.
     pub otlp: Vec<Collector>,
+    /// What traces are made of; `None` where there are none.
+    pub tracing: Option<Tracing>,
     /// Where exchanges are logged, in file order; empty for nowhere.
     pub access_log: Vec<AccessLog>,
     /// What is kept of the last exchanges; `None` for nothing.
@@ -122,6 +125,7 @@ impl fmt::Debug for Unmasked<'_> {
             state,
             pressure,
             otlp,
+            tracing,
             access_log,
             recorder,
             log,
@@ -146,6 +150,7 @@ impl fmt::Debug for Unmasked<'_> {
             .field("state", state)
             .field("pressure", pressure)
             .field("otlp", otlp)
+            .field("tracing", tracing)
             .field("access_log", access_log)
             .field("recorder", recorder)
             .field("log", log)
@@ -278,9 +283,11 @@ section! {
         pub(crate) state: Option<State> = default("{}", lenient(state())),
         /// What the gateway does when its own limits come near: descriptors, memory, and the lag of its workers. `off`: nothing.
         pub(crate) pressure: Option<Option<Pressure>> = default("{}", lenient(pressure())),
-        /// The collectors of OpenTelemetry, by name. An access log (`otlp`) says what they get.
+        /// The collectors of OpenTelemetry, by name. Access logs (`access_log.otlp`) and `tracing` say what they get.
         pub(crate) otlp: Vec<Named<Name, Option<CollectorDraft>>> =
             default("{}", mapping(NAME, parse_name, lenient(collector()), 0..=MAX_COLLECTORS)),
+        /// Which requests are traced, and the collector that gets their spans.
+        pub(crate) tracing: Option<Option<Tracing>> = default("off", lenient(word_or("off", None, tracing().map(Some)))),
         /// Where exchanges are logged: one destination or several, each with a format and conditions of its own.
         pub(crate) access_log: Vec<Option<AccessLogDraft>> =
             default("[]", one_or_list(lenient(access_log()), 0..=MAX_ACCESS_LOGS)),

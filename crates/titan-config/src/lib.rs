@@ -154,6 +154,8 @@ mod admin;
 
 mod otlp;
 
+mod tracing;
+
 mod access_log;
 
 mod gateway;
@@ -248,5 +250,6 @@ pub use tls::{
     UnknownName, UpstreamTls,
 };
 pub use token::{HeaderName, HeaderValue, Name, Pattern, Token};
+pub use tracing::{Propagation, TraceAlways, TraceParents, Tracing};
 pub use upstream::{Endpoint, Protocol, Queue, Upstream};
 pub use upstream_id::UpstreamId;

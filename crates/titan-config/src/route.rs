@@ -10,7 +10,7 @@ use crate::look_alikes::Paths;
 use crate::mirror::Mirror;
 use crate::path::PathPattern;
 use crate::policy::Policies;
-use crate::quantity::{ByteSize, Cap};
+use crate::quantity::{ByteSize, Cap, Percent};
 use crate::respond::{Redirect, Respond};
 use crate::retries::Retries;
 use crate::template::Template;
@@ -41,6 +41,8 @@ pub struct Route {
     pub priority: i32,
     /// How much its requests matter when not all can be served.
     pub importance: Importance,
+    /// The share of its requests that is traced, if it has one of its own.
+    pub trace_share: Option<Percent>,
     /// The policies that its requests meet.
     pub policies: Policies,
     /// What happens to paths that some upstreams take for others.

@@ -24,9 +24,9 @@ use crate::path::{
 };
 use crate::policy::{Policies, PolicyKind, Uses, kinds, uses};
 use crate::problem::Problem;
-use crate::quantity::{ByteSize, Cap};
+use crate::quantity::{ByteSize, Cap, Percent};
 use crate::read::{At, Read, Reading, at, default, optional};
-use crate::readers::{Named, boolean, mapping, one_or_list, text, whole, words_or};
+use crate::readers::{Named, boolean, mapping, one_or_list, percent, text, whole, words_or};
 use crate::respond::{Redirect, RedirectFields, Respond, redirect, respond};
 use crate::retries::{Retries, retries};
 use crate::route::{Action, Proxy, Rewrite, Route, SendHost, Share};
@@ -76,6 +76,8 @@ section! {
         /// ones are refused first (503, `overloaded`), by the limits of upstreams (`upstreams.*.concurrency`) and under
         /// pressure on the gateway itself.
         pub(crate) importance: Importance = default("default", importance()),
+        /// The share of its requests that is traced, in place of `tracing.share`: `0%` for health checks, `100%` for what matters.
+        pub(crate) trace_share: Option<Percent> = optional("`tracing.share`", percent(0..=100)),
         /// The upstream that serves it, or several with their shares of the requests: `{ stable: 9, canary: 1 }`.
         pub(crate) upstream: Option<Vec<Share>> = optional("", shares()),
         /// Redirects the client.
@@ -142,6 +144,7 @@ pub(crate) struct RouteDraft {
     pub(crate) certificate: Vec<CertificateMatch>,
     pub(crate) priority: i32,
     pub(crate) importance: Importance,
+    pub(crate) trace_share: Option<Percent>,
     pub(crate) uses: Uses,
     pub(crate) error_pages: ErrorPages,
     pub(crate) paths: Paths,
@@ -190,6 +193,7 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
         client_certificate,
         priority,
         importance,
+        trace_share,
         upstream,
         redirect,
         respond,
@@ -251,6 +255,7 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
         certificate: client_certificate.unwrap_or_default(),
         priority,
         importance,
+        trace_share,
         uses: Uses { names, without },
         error_pages,
         paths,
@@ -391,6 +396,7 @@ impl RouteDraft {
             certificate,
             priority,
             importance,
+            trace_share,
             error_pages,
             paths: own_paths,
             action,
@@ -414,6 +420,7 @@ impl RouteDraft {
             certificate,
             priority,
             importance,
+            trace_share,
             policies,
             error_pages,
             paths: own_paths.over(paths),

@@ -64,6 +64,7 @@ impl Config {
             certificate: _,
             priority: _,
             importance: _,
+            trace_share: _,
             policies,
             paths: _,
             action,

@@ -11,6 +11,7 @@ mod recorded;
 pub use attempted::{AttemptKind, Attempted, Chosen};
 pub use recorded::{Masked, Recorded, Replayed};
 
+use crate::trace::TraceContext;
 use std::net::IpAddr;
 use std::time::Duration;
 use titan_http::{Scheme, Status, Version};
@@ -74,6 +75,8 @@ pub struct Facts {
     pub client: Option<IpAddr>,
     /// Whose connection it came over; none for a Unix socket.
     pub peer: Option<IpAddr>,
+    /// The trace that it belongs to, where there are traces.
+    pub trace: Option<TraceContext>,
 }
 
 /// What a record is about.
@@ -336,6 +339,7 @@ impl Default for Facts {
             scheme: Scheme::Http,
             client: None,
             peer: None,
+            trace: None,
         }
     }
 }

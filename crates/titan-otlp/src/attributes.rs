@@ -21,9 +21,10 @@ pub(crate) struct Attributes {
 }
 
 /// Attributes that are being written, as one field.
-struct Writing<'o> {
-    field: u64,
-    out: &'o mut Vec<u8>,
+pub(crate) struct Writing<'o> {
+    /// The number of the field.
+    pub(crate) field: u64,
+    pub(crate) out: &'o mut Vec<u8>,
 }
 
 /// The methods that the conventions know. Others are `_OTHER`: a client may send any.
@@ -69,15 +70,7 @@ impl Attributes {
     }
 
     fn request(&mut self, record: &Recorded<'_>, to: &mut Writing<'_>) {
-        let method = record.text(Text::Method);
-        match METHODS.contains(&method) {
-            true => to.text("http.request.method", method),
-            false if method.is_empty() => {}
-            false => {
-                to.text("http.request.method", b"_OTHER");
-                to.text("http.request.method_original", method);
-            }
-        }
+        to.method(record.text(Text::Method));
         to.text("url.scheme", record.facts.scheme.as_str().as_bytes());
         to.text("url.path", record.path());
         self.scratch.clear();
@@ -198,23 +191,40 @@ fn phases(phases: &Phases, to: &mut Writing<'_>) {
     to.milliseconds("titan.queue_ms", queue);
 }
 
+/// A method as the conventions have it, if they know it.
+pub(crate) fn known_method(method: &[u8]) -> Option<&[u8]> {
+    METHODS.contains(&method).then_some(method)
+}
+
 impl Writing<'_> {
-    fn put(&mut self, name: &str, value: Value<'_>) {
+    /// The method, under its own name only if the conventions know it.
+    pub(crate) fn method(&mut self, method: &[u8]) {
+        match known_method(method) {
+            Some(method) => self.text("http.request.method", method),
+            None if method.is_empty() => {}
+            None => {
+                self.text("http.request.method", b"_OTHER");
+                self.text("http.request.method_original", method);
+            }
+        }
+    }
+
+    pub(crate) fn put(&mut self, name: &str, value: Value<'_>) {
         attribute(self.field, name, value, self.out);
     }
 
     /// A text, unless it is empty.
-    fn text(&mut self, name: &str, value: &[u8]) {
+    pub(crate) fn text(&mut self, name: &str, value: &[u8]) {
         if !value.is_empty() {
             self.put(name, Value::Text(value));
         }
     }
 
-    fn int(&mut self, name: &str, value: u64) {
+    pub(crate) fn int(&mut self, name: &str, value: u64) {
         self.put(name, Value::Int(i64::try_from(value).unwrap_or(i64::MAX)));
     }
 
-    fn milliseconds(&mut self, name: &str, duration: Option<Duration>) {
+    pub(crate) fn milliseconds(&mut self, name: &str, duration: Option<Duration>) {
         if let Some(duration) = duration {
             self.put(name, Value::Double(milliseconds(duration)));
         }

@@ -23,6 +23,8 @@ pub struct ExporterFigures {
 pub enum Signal {
     /// Log records.
     Logs,
+    /// Spans.
+    Traces,
 }
 
 /// Why records were dropped that had been taken out of the queue.
@@ -95,12 +97,14 @@ impl Signal {
     pub fn name(self) -> &'static str {
         match self {
             Signal::Logs => "logs",
+            Signal::Traces => "traces",
         }
     }
 
     /// The method that takes it, by gRPC.
     pub(crate) fn method(self) -> &'static str {
         match self {
+            Signal::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
             Signal::Logs => "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
         }
     }

@@ -6,6 +6,8 @@
 //! | what is counted | [`figures`] |
 //! | what an exchange was, as attributes | `attributes` |
 //! | a record as a log record | [`logs`] |
+//! | a record as spans | `spans` |
+//! | which records become spans | [`traces`] |
 //! | many of them in one message, compressed | `message` |
 //! | what a collector has made of a message | `verdict` |
 //! | a collector, and the way to it | [`collector`] |
@@ -20,6 +22,10 @@ pub mod figures;
 mod attributes;
 
 pub mod logs;
+
+mod spans;
+
+pub mod traces;
 
 mod message;
 

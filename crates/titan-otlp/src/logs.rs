@@ -28,7 +28,9 @@ mod field {
     pub(super) const SEVERITY_TEXT: u64 = 3;
     pub(super) const BODY: u64 = 5;
     pub(super) const ATTRIBUTES: u64 = 6;
+    pub(super) const FLAGS: u64 = 8;
     pub(super) const TRACE_ID: u64 = 9;
+    pub(super) const SPAN_ID: u64 = 10;
     pub(super) const OBSERVED_TIME: u64 = 11;
     pub(super) const EVENT_NAME: u64 = 12;
 }
@@ -86,6 +88,10 @@ impl LogRecords {
         attributes.write(recorded, field::ATTRIBUTES, out);
         if let Some(id) = trace_id(recorded.text(Text::TraceId)) {
             wire::bytes(field::TRACE_ID, &id, out);
+        }
+        if let Some(trace) = recorded.facts.trace {
+            wire::bytes(field::SPAN_ID, &trace.span.to_be_bytes(), out);
+            wire::fixed32(field::FLAGS, trace.is_sampled().into(), out);
         }
         wire::bytes(field::EVENT_NAME, event_name(event).as_bytes(), out);
     }

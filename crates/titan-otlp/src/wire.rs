@@ -73,6 +73,11 @@ pub(crate) fn fixed64(field: u64, value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
+pub(crate) fn fixed32(field: u64, value: u32, out: &mut Vec<u8>) {
+    key(field, FIXED32, out);
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
 /// An attribute, as a field that may repeat.
 pub(crate) fn attribute(field: u64, name: &str, value: Value<'_>, out: &mut Vec<u8>) {
     match value {

@@ -71,6 +71,8 @@ mod files;
 
 mod exemplar_notes;
 
+mod tracing;
+
 mod snapshot;
 
 mod scratch;
@@ -119,7 +121,7 @@ pub use titan_io::exemplar::{Exemplar, Exemplars};
 pub use titan_io::tls::{BadCredentials, Files, TicketSecrets, sha256};
 pub use titan_observe::destination::DestinationFigures;
 pub use titan_observe::events::{Event, Field, Log};
-pub use titan_otlp::figures::ExporterFigures;
+pub use titan_otlp::figures::{ExporterFigures, Signal};
 pub use titan_policies::jwt::{KeySetStatus, Revocation, Revocations, Revoked};
 pub use titan_policies::list::{PolicyFigure, PolicyMetric};
 pub use titan_upstream::breaker::State as BreakerState;

@@ -11,13 +11,15 @@ use crate::metrics::{Metrics, NO_ROUTE, RouteCells};
 use crate::mirror::{Mirror, MirrorStatus};
 use crate::route::{LookAlikes, Routes, Split};
 use crate::template::PathRewrite;
+use crate::tracing::Tracing;
 use crate::upgrade::{TunnelPermit, Tunnels};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use titan_config::{
-    AccessLog, ByteSize, Config, Importance, Limits, LogDestination, Pressure, Route, Timeouts,
+    AccessLog, ByteSize, Config, Importance, Limits, LogDestination, Name, Pressure, Route,
+    Timeouts,
 };
 use titan_io::counter::{BUCKETS, Counted, Durations};
 use titan_io::exemplar::{Exemplar, Exemplars};
@@ -74,6 +76,8 @@ pub(crate) struct Snapshot {
     pub(crate) sharing: Sharing,
     /// Which claims are noted of tokens.
     pub(crate) captures: Captures,
+    /// How requests are traced; `None` where none are.
+    pub(crate) tracing: Option<Tracing>,
     /// Whether exchanges are told of.
     pub(crate) is_recorded: bool,
     /// The last exchanges; without memory where none are kept.
@@ -178,10 +182,13 @@ impl Snapshot {
                 limits: endpoint_stream_limits(&config.limits),
                 write: config.timeouts.write,
             },
-            is_recorded: config.recorder.is_some() || !config.access_log.is_empty(),
+            is_recorded: config.recorder.is_some()
+                || config.tracing.is_some()
+                || !config.access_log.is_empty(),
             recorder: registry.shared((), Recorder::default),
+            tracing: Tracing::of(config, registry),
             captures: Captures::of(&config.access_log),
-            exporters: exporter_figures(&config.access_log, &access_logs, registry),
+            exporters: exporter_figures(config, &access_logs, registry),
             access_logs,
             tunnels: registry.shared((), Tunnels::default),
             pressure: config.pressure.clone(),
@@ -244,6 +251,11 @@ impl Snapshot {
     pub(crate) fn exporter(&self, log: &Arc<DestinationFigures>) -> &Arc<ExporterFigures> {
         let its = |it: &&Arc<ExporterFigures>| Arc::ptr_eq(&it.destination, log);
         self.exporters.iter().find(its).expect("each log to a collector has some")
+    }
+
+    /// What is counted of spans, where there are any.
+    pub(crate) fn trace_exporter(&self) -> Option<&Arc<ExporterFigures>> {
+        self.exporters.iter().find(|it| it.signal == Signal::Traces)
     }
 
     /// Notes exemplars of the durations of routes from records.
@@ -343,16 +355,25 @@ fn log_figures(logs: &[AccessLog], registry: &Registry) -> Vec<Arc<DestinationFi
 
 /// The same of those to collectors, with what is counted of these alone.
 fn exporter_figures(
-    logs: &[AccessLog],
-    figures: &[Arc<DestinationFigures>],
+    config: &Config,
+    of_logs: &[Arc<DestinationFigures>],
     registry: &Registry,
 ) -> Vec<Arc<ExporterFigures>> {
-    let exported = logs.iter().zip(figures).filter_map(|(log, figures)| {
+    let of = |collector: &Name, signal, figures: Arc<DestinationFigures>| {
+        let key = ExporterKey(figures.name().to_owned());
+        registry.shared(key, || ExporterFigures::new(collector.clone(), signal, figures))
+    };
+    let logs = config.access_log.iter().zip(of_logs).filter_map(|(log, figures)| {
         let LogDestination::Otlp(collector) = &log.to else { return None };
-        let make = || ExporterFigures::new(collector.clone(), Signal::Logs, Arc::clone(figures));
-        Some(registry.shared(ExporterKey(figures.name().to_owned()), make))
+        Some(of(collector, Signal::Logs, Arc::clone(figures)))
     });
-    exported.collect()
+    let traces = config.tracing.iter().map(|tracing| {
+        let name = format!("traces {}", tracing.collector);
+        let figures =
+            registry.shared(LogKey(name.clone()), || DestinationFigures::named(name.clone()));
+        of(&tracing.collector, Signal::Traces, figures)
+    });
+    logs.chain(traces).collect()
 }
 
 /// Bodies that have memory in common.

@@ -2,7 +2,7 @@
 
 use titan_config::{LogArea, LogLevel};
 use titan_observe::events::{Event, Field, Log, Repeat};
-use titan_proxy::{Gateway, RefusedHandshakes, UpstreamFailure};
+use titan_proxy::{Gateway, RefusedHandshakes, Signal, UpstreamFailure};
 
 /// Tells of what has gone wrong since the last call, and of what lasts.
 pub(crate) fn look(gateway: &Gateway) {
@@ -17,6 +17,11 @@ pub(crate) fn look(gateway: &Gateway) {
     let logs = gateway.status().access_logs();
     let troubles = logs.iter().filter_map(|it| Some((it.name(), it.take_trouble()?)));
     troubles.for_each(|(name, what)| log.tell(of_access_log(name, &what)));
+    let exporters = gateway.status().exporters();
+    let traces = exporters.iter().filter(|it| it.signal == Signal::Traces);
+    let troubles =
+        traces.filter_map(|it| Some((it.collector.as_str(), it.destination.take_trouble()?)));
+    troubles.for_each(|(name, what)| log.tell(of_traces(name, &what)));
     lasting(log, (LogArea::Tls, "certificates"), gateway.warnings());
     lasting(log, (LogArea::Policy, "token_keys"), gateway.key_failures());
 }
@@ -51,6 +56,13 @@ fn of_upstream(failure: UpstreamFailure) -> Event {
 fn of_access_log(name: &str, what: &str) -> Event {
     Event::new((LogArea::Log, LogLevel::Warn), "access_log_failed", what)
         .with(Field::Destination, name)
+        .once(Repeat::ByMinute)
+}
+
+/// The same of the collector that gets spans.
+fn of_traces(collector: &str, what: &str) -> Event {
+    Event::new((LogArea::Log, LogLevel::Warn), "traces_failed", what)
+        .with(Field::Destination, collector)
         .once(Repeat::ByMinute)
 }
 

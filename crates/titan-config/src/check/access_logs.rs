@@ -21,12 +21,15 @@ pub(super) fn check_access_logs(fields: &ConfigFields, to: &mut Reading<'_>) {
 /// Whether each collector gets anything.
 pub(super) fn check_collectors(fields: &ConfigFields, to: &mut Reading<'_>) {
     for collector in &fields.otlp {
-        // A log that should have used it may be what an error is about.
+        // What should have used it may be what an error is about.
         if !to.has_errors() && !to.declared.collectors.is_used(collector.key.as_str()) {
             let message = format!("nothing is sent to the collector `{}`", collector.key);
             let warning = Diagnostic::warning(collector.key_span, message);
-            let help = format!("add a log: `access_log: {{ otlp: {} }}`", collector.key);
-            to.add(warning.label("no access log names it").help(help));
+            let help = format!(
+                "add `tracing: {0}`, or a log: `access_log: {{ otlp: {0} }}`",
+                collector.key
+            );
+            to.add(warning.label("neither `tracing` nor an access log names it").help(help));
         }
     }
 }

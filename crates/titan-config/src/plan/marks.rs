@@ -141,7 +141,8 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("include", Mark::Joined), ("workers", Mark::Inside), ("listeners", Mark::Inside), ("routes", Mark::Inside),
         ("upstreams", Mark::Inside), ("policies", Mark::Inside), ("apply", Mark::Chain),
         ("jwt_revocations", Mark::Need), ("state", Mark::Neutral), ("pressure", Mark::Need), ("zone", Mark::Neutral),
-        ("otlp", Mark::Inside), ("access_log", Mark::Need), ("recorder", Mark::Need),
+        ("otlp", Mark::Inside), ("tracing", Mark::Neutral), ("access_log", Mark::Need),
+        ("recorder", Mark::Need),
         ("log", Mark::Inside),
         ("limits", Mark::Inside),
         ("error_pages", Mark::Neutral),
@@ -177,7 +178,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("name", Mark::Neutral), ("host", Mark::Request), ("path", Mark::Request), ("prefix", Mark::Request),
         ("methods", Mark::Request), ("headers", Mark::Request), ("query", Mark::Request),
         ("client_certificate", Mark::Certificate), ("priority", Mark::Request), ("upstream", Mark::Neutral),
-        ("importance", Mark::Neutral), ("redirect", Mark::Neutral), ("respond", Mark::Neutral),
+        ("importance", Mark::Neutral), ("trace_share", Mark::Neutral), ("redirect", Mark::Neutral), ("respond", Mark::Neutral),
         ("files", Mark::Neutral), ("rewrite", Mark::Other),
         ("send_host", Mark::Other), ("retries", Mark::Inside), ("upgrades", Mark::Grant), ("apply", Mark::Chain),
         ("without", Mark::Chain), ("grpc_web", Mark::Scale(OFF)), ("mirror", Mark::Grant), ("error_pages", Mark::Neutral),
@@ -466,6 +467,13 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ("collector", &[
         ("endpoint", Mark::Neutral), ("protocol", Mark::Neutral), ("headers", Mark::Neutral), ("tls", Mark::Need),
         ("compression", Mark::Neutral), ("timeout", Mark::Neutral), ("service", Mark::Neutral), ("resource", Mark::Neutral),
+    ]),
+    ("tracing", &[
+        ("collector", Mark::Neutral), ("share", Mark::Neutral), ("rate", Mark::Neutral), ("parent", Mark::Neutral),
+        ("always", Mark::Neutral), ("propagation", Mark::Neutral),
+    ]),
+    ("trace_always", &[
+        ("failures", Mark::Neutral), ("slower_than", Mark::Neutral),
     ]),
     ("log_file", &[
         ("path", Mark::Neutral), ("rotate", Mark::Inside),

@@ -106,4 +106,28 @@ pub(super) const ROWS: &[Row] = &[
         "otlp: { c: { endpoint: 'https://a', resource: { k8s.pod.name: p } } }",
         "resource: [(AttributeName(\"k8s.pod.name\"), \"p\")]",
     ),
+    ("file", "tracing", "otlp: { c: 'http://a:4317' }\ntracing: c", "tracing: Some(Tracing { collector: Name(\"c\")"),
+    ("tracing", "collector", "otlp: { c: 'http://a:4317' }\ntracing: { collector: c }", "Tracing { collector: Name(\"c\")"),
+    ("tracing", "share", "otlp: { c: 'http://a:4317' }\ntracing: { collector: c, share: 1% }", "share: Percent(100), rate: Unlimited"),
+    ("tracing", "rate", "otlp: { c: 'http://a:4317' }\ntracing: { collector: c, rate: 7 }", "rate: AtMost(7)"),
+    ("tracing", "parent", "otlp: { c: 'http://a:4317' }\ntracing: { collector: c, parent: trusted }", "parent: Trusted"),
+    (
+        "tracing",
+        "always",
+        "otlp: { c: 'http://a:4317' }\ntracing: { collector: c, always: { failures: true } }",
+        "always: TraceAlways { failures: true, slower_than: None }",
+    ),
+    (
+        "tracing",
+        "propagation",
+        "otlp: { c: 'http://a:4317' }\ntracing: { collector: c, propagation: [b3, b3_multi] }",
+        "propagation: [B3, B3Multi]",
+    ),
+    ("trace_always", "failures", "otlp: { c: 'http://a:4317' }\ntracing: { collector: c, always: { failures: true } }", "failures: true"),
+    (
+        "trace_always",
+        "slower_than",
+        "otlp: { c: 'http://a:4317' }\ntracing: { collector: c, always: { slower_than: 7s } }",
+        "slower_than: Some(7s)",
+    ),
 ];

@@ -159,6 +159,12 @@ const ROWS: &[Row] = &[
     ),
     (
         "route",
+        "trace_share",
+        "routes: [{ trace_share: 7%, respond: 204 }]",
+        "trace_share: Some(Percent(700))",
+    ),
+    (
+        "route",
         "upstream",
         "routes: [{ upstream: { b: 9, a: 1 } }]\nupstreams: { a: a:1, b: b:1 }",
         "Share { upstream: UpstreamId(1), weight: 9 }, Share { upstream: UpstreamId(0), weight: 1 }",

@@ -84,6 +84,12 @@ const PAIRS: &[Row] = &[
         "upstreams: { a: { endpoints: a:1, health: { probe: tcp } } }",
         "upstreams: { a: { endpoints: a:1, health: { probe: { http: /up } } } }",
     ),
+    (
+        "tracing",
+        "collector",
+        "otlp: { a: 'http://a:4317', b: 'http://b:4317' }\ntracing: a",
+        "otlp: { a: 'http://a:4317', b: 'http://b:4317' }\ntracing: b",
+    ),
 ];
 
 /// A file that is shown, with a secret in place of the stars.

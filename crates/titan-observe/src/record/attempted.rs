@@ -10,6 +10,8 @@ use titan_io::error::{Error, Side};
 pub struct Attempted<T> {
     /// Why it was made.
     pub kind: AttemptKind,
+    /// How many began before it.
+    pub number: u16,
     /// Whether it went over a connection that was there already.
     pub is_reused: bool,
     /// From the start of the exchange to when its endpoint was chosen.
@@ -85,6 +87,7 @@ impl<T> Attempted<T> {
             balance: text(balance),
             choices: self.choices,
             kind: self.kind,
+            number: self.number,
             is_reused: self.is_reused,
             began: self.began,
             took: self.took,
@@ -113,7 +116,8 @@ impl ExchangeRecord {
             (false, true) => AttemptKind::First,
             (false, false) => AttemptKind::Retry,
         };
-        self.facts.attempts = self.facts.attempts.saturating_add(1);
+        let number = self.facts.attempts;
+        self.facts.attempts = number.saturating_add(1);
         let [upstream, endpoint, balance] = [upstream, endpoint, balance]
             .map(|text| self.push_within(MAX_TEXTS, [text.as_bytes()]));
         if self.attempts.len() >= MAX_ATTEMPTS {
@@ -121,6 +125,7 @@ impl ExchangeRecord {
         }
         self.attempts.push(Attempted {
             kind,
+            number,
             is_reused: true,
             began,
             took: None,

@@ -6,16 +6,18 @@ use super::{
     AttemptKind, Attempted, CacheUse, Event, ExchangeRecord, Facts, Pair, Phases, Place, Text,
     TlsVersion,
 };
+use crate::trace::{Sampling, TraceContext};
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 use titan_http::{Scheme, Status, Version};
 use titan_io::error::Side;
 
 /// The bytes of everything that is no text, of the places of texts and of the lengths of lists, the length of the whole first.
-const FIXED: usize = 4 + 10 + 2 + 4 * 8 + 3 * 4 + 2 * 17 + PLACE * Text::COUNT + 5 * 2;
+const FIXED: usize = 4 + 10 + 2 + 4 * 8 + 3 * 4 + 2 * 17 + TRACE + PLACE * Text::COUNT + 5 * 2;
+const TRACE: usize = 1 + 16 + 2 * 8;
 const PLACE: usize = 4;
 const PAIR: usize = size_of::<Pair>();
-const ATTEMPT: usize = 3 + 2 * 2 + 5 * 4 + 4 * PLACE;
+const ATTEMPT: usize = 3 + 3 * 2 + 5 * 4 + 4 * PLACE;
 /// How long a phase is told to be that there was not.
 const NONE: u32 = u32::MAX;
 
@@ -66,10 +68,11 @@ pub(super) fn write(record: &ExchangeRecord, out: &mut Vec<u8>) {
 }
 
 fn attempt_bytes(attempt: &Attempted<Place>) -> [u8; ATTEMPT] {
-    let Attempted { kind, is_reused, began, took, connect, tls, head, .. } = *attempt;
     let Attempted { status, caused_by, error, upstream, endpoint, balance, choices, .. } = *attempt;
+    let Attempted { kind, number, is_reused, began, took, connect, tls, head, .. } = *attempt;
     let mut numbers = Numbers::<ATTEMPT> { bytes: [0; ATTEMPT], filled: 0 };
     numbers.push([kind as u8, u8::from(is_reused), side_byte(caused_by)]);
+    numbers.push(number.to_le_bytes());
     numbers.push(status.map_or(0, Status::code).to_le_bytes());
     for phase in [Some(began), took, connect, tls, head] {
         numbers.push(phase.map_or(NONE, short_micros).to_le_bytes());
@@ -106,6 +109,7 @@ impl<const SIZE: usize> Numbers<SIZE> {
             scheme,
             client,
             peer,
+            trace,
         } = *facts;
         self.push([
             event as u8,
@@ -131,6 +135,10 @@ impl<const SIZE: usize> Numbers<SIZE> {
             self.push([family]);
             self.push(bytes);
         }
+        self.push([trace.map_or(0, |trace| 1 + trace.sampling as u8)]);
+        self.push(trace.map_or(0, |trace| trace.trace_id).to_le_bytes());
+        self.push(trace.map_or(0, |trace| trace.parent).to_le_bytes());
+        self.push(trace.map_or(0, |trace| trace.span).to_le_bytes());
     }
 }
 
@@ -154,6 +162,7 @@ impl<'r> Reader<'r> {
         let [started, took, request_bytes, response_bytes] = std::array::from_fn(|_| self.u64());
         let [head, policies, queue] = std::array::from_fn(|_| self.phase());
         let [client, peer] = std::array::from_fn(|_| self.address());
+        let trace = self.trace();
         Facts {
             event,
             started,
@@ -172,7 +181,21 @@ impl<'r> Reader<'r> {
             scheme: if scheme == 0 { Scheme::Http } else { Scheme::Https },
             client,
             peer,
+            trace,
         }
+    }
+
+    fn trace(&mut self) -> Option<TraceContext> {
+        let [sampling] = self.array();
+        let trace_id = u128::from_le_bytes(self.array());
+        let [parent, span] = std::array::from_fn(|_| self.u64());
+        let sampling = match sampling {
+            0 => return None,
+            2 => Sampling::Dropped,
+            3 => Sampling::Sampled,
+            _ => Sampling::Undecided,
+        };
+        Some(TraceContext { trace_id, parent, span, sampling })
     }
 
     /// What follows the facts.
@@ -207,6 +230,7 @@ impl<'r> Reader<'r> {
     pub(super) fn attempt(&mut self) -> Option<Attempted<Place>> {
         self.0.first()?;
         let [kind, is_reused, side] = self.array();
+        let number = self.u16();
         let status = self.status();
         let [began, took, connect, tls, head] = std::array::from_fn(|_| self.phase());
         let choices = self.u16();
@@ -217,6 +241,7 @@ impl<'r> Reader<'r> {
                 2 => AttemptKind::Hedge,
                 _ => AttemptKind::First,
             },
+            number,
             is_reused: is_reused != 0,
             began: began.unwrap_or_default(),
             took,

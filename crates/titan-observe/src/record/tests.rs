@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::secret::{JudgedName, SecretNames};
+use crate::trace::{Sampling, TraceContext};
 use proptest::prelude::*;
 use titan_http::{FieldName, Fields};
 use titan_io::error::Kind;
@@ -60,8 +61,14 @@ fn facts() -> impl Strategy<Value = Facts> {
     );
     let numbers = (any::<u64>(), 0..u64::MAX, any::<u64>(), any::<u64>(), any::<u16>());
     let phases = [duration(), duration(), duration()];
-    (words, numbers, phases, status(), address(), address()).prop_map(
-        |(words, numbers, phases, status, client, peer)| {
+    let trace = (any::<u128>(), any::<u64>(), any::<u64>(), 0usize..3);
+    let trace = trace.prop_map(|(trace_id, parent, span, sampling)| {
+        let sampling = [Sampling::Undecided, Sampling::Dropped, Sampling::Sampled][sampling];
+        TraceContext { trace_id, parent, span, sampling }
+    });
+    let trace = prop::option::of(trace);
+    (words, numbers, phases, status(), address(), address(), trace).prop_map(
+        |(words, numbers, phases, status, client, peer, trace)| {
             let (event, version, tls, is_https, side, is_complete, token_cache, auth_cache) = words;
             let (started, took, request_bytes, response_bytes, attempts) = numbers;
             let [head, policies, queue] = phases;
@@ -89,6 +96,7 @@ fn facts() -> impl Strategy<Value = Facts> {
                 scheme: if is_https { Scheme::Https } else { Scheme::Http },
                 client,
                 peer,
+                trace,
             }
         },
     )
@@ -144,6 +152,7 @@ proptest! {
                 let endpoint = format!("10.0.0.{place}:80");
                 assert_eq!(*attempt, Attempted {
                     kind,
+                    number: u16::try_from(place).unwrap(),
                     is_reused: place == 2,
                     began: times[0].unwrap_or_default(),
                     took: times[4],

@@ -171,6 +171,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         pending: &'p mut Option<Pending<'x>>,
     ) -> Result<&'p mut Pending<'x>, Error> {
         self.pass_on_deadline(how)?;
+        self.pass_on_trace(&attempt)?;
         let time = time.to_respond(how, self.timer.clock());
         let sent = match connection {
             PooledConnection::Exclusive(connection) => {

@@ -9,7 +9,7 @@ use titan_http::{Fields, Status};
 use titan_io::body::{RequestBody, ResponseSink};
 use titan_io::error::{Error, Kind};
 use titan_observe::record::{CacheUse, Text, TlsVersion};
-use titan_observe::trace::trace_id;
+use titan_observe::trace::{TRACEPARENT, trace_id};
 use titan_policies::context::Step;
 use titan_policies::jwt;
 use titan_policies::policy::ExchangeEnd;
@@ -35,8 +35,17 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
         record.set(Text::Method, request.method.as_str().as_bytes());
         record.set(Text::Host, request.authority().unwrap_or_default());
         record.set_target(request.path(), request.query());
-        let trace = fields.named(b"traceparent").next().and_then(trace_id);
-        record.set(Text::TraceId, trace.unwrap_or_default());
+        match &snapshot.tracing {
+            None => {
+                let trace = fields.named(TRACEPARENT).next().and_then(trace_id);
+                record.set(Text::TraceId, trace.unwrap_or_default());
+            }
+            Some(tracing) => {
+                let trace = tracing.begin(fields, origin.is_trusted(), &worker.io);
+                record.facts.trace = Some(trace);
+                record.set(Text::TraceId, &trace.trace_digits());
+            }
+        }
         record.set_request_head(fields);
         record.set(Text::Listener, origin.listener_policy.name().as_bytes());
         if let Some(agreed) = &origin.agreed {
@@ -52,6 +61,9 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
         let Some(telling) = &mut self.record.telling else { return };
         let record = &mut telling.record;
         record.set(Text::Route, self.snapshot.counted(Some(route)).name().as_bytes());
+        if let (Some(tracing), Some(trace)) = (&self.snapshot.tracing, &mut record.facts.trace) {
+            tracing.decide(trace, Some(route), &self.worker.io);
+        }
         let id = self.snapshot.forwarding.request_id(&self.request.fields);
         record.set(Text::RequestId, id.unwrap_or_default());
     }
@@ -59,8 +71,11 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
     /// Hands on what is to be told of the exchange, which is over, or goes on as a tunnel.
     pub(super) fn tell(&mut self, end: &ExchangeEnd) {
         let Some(mut telling) = self.record.telling.take() else { return };
-        let Exchange { snapshot, request, record: noted, .. } = self;
+        let Exchange { worker, snapshot, request, record: noted, .. } = self;
         let record = &mut telling.record;
+        if let (Some(tracing), Some(trace)) = (&snapshot.tracing, &mut record.facts.trace) {
+            tracing.decide(trace, noted.route, &worker.io);
+        }
         record.facts.took = end.took;
         record.facts.request_bytes = end.received;
         record.facts.response_bytes = end.sent;
@@ -88,6 +103,18 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
                 tunnel.told = Some(telling);
             }
         }
+    }
+}
+
+impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
+    /// Tells the endpoint that the request is sent to of the span of that attempt, where requests are traced.
+    pub(super) fn pass_on_trace(&mut self, attempt: &Attempt) -> Result<(), Error> {
+        let Some(tracing) = &self.snapshot.tracing else { return Ok(()) };
+        let Some(telling) = &mut self.record.telling else { return Ok(()) };
+        let Some(trace) = telling.record.facts.trace else { return Ok(()) };
+        let sent = telling.record.attempt_at(&attempt.endpoint().text);
+        let span = trace.attempt_span(sent.map_or(0, |attempt| attempt.number));
+        tracing.write(&trace, span, &mut self.request.fields).map_err(|_| Kind::Internal.into())
     }
 }
 

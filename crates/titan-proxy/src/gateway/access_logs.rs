@@ -1,4 +1,4 @@
-//! What access logs are written to: found if another configuration has it, opened else.
+//! What access logs and traces are written to: found if another configuration has it, opened else.
 
 use super::credentials::client_tls;
 use super::error::LoadError;
@@ -6,7 +6,7 @@ use crate::snapshot::Snapshot;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use titan_config::{AccessLog, Config, LogDestination, Name};
+use titan_config::{AccessLog, Config, LogDestination, LogTarget, Name};
 use titan_io::registry::Registry;
 use titan_io::tls::{ClientSettings, ClientTls, Files};
 use titan_observe::access::AccessLogWriter;
@@ -15,7 +15,9 @@ use titan_observe::observer::Subscriber;
 use titan_observe::recorder::RecorderWriter;
 use titan_otlp::collector::Collector;
 use titan_otlp::exporter;
+use titan_otlp::figures::ExporterFigures;
 use titan_otlp::logs::LogRecords;
+use titan_otlp::traces::TraceWriter;
 
 /// The collectors of OpenTelemetry of a configuration.
 pub(super) struct Collectors(HashMap<Name, PreparedCollector>);
@@ -30,18 +32,19 @@ struct PreparedCollector {
 /// is not to lose its writer, because something else has changed.
 #[derive(PartialEq, Eq, Hash)]
 struct DestinationKey {
-    destination: LogDestination,
-    /// Where relative paths start; of a collector what else is said of it.
-    place: Place,
+    target: LogTarget,
+    folder: PathBuf,
     /// Tells apart those that one configuration has to the same target.
     name: String,
 }
 
+/// The same of one that goes to a collector.
 #[derive(PartialEq, Eq, Hash)]
-enum Place {
-    Folder(PathBuf),
-    /// By its place in memory, where another one cannot be: the destination holds it.
-    Collector(usize),
+struct ExportKey {
+    /// The place of the collector in memory, where another one cannot be: the destination holds it.
+    collector: usize,
+    /// Tells apart what goes to the same one.
+    name: String,
 }
 
 impl Collectors {
@@ -75,7 +78,20 @@ impl Collectors {
     }
 }
 
-/// Finds what the access logs are written to, or opens it.
+/// Finds what goes to that collector and is counted there, or begins it.
+fn exported(
+    collector: &Arc<Collector>,
+    figures: &Arc<ExporterFigures>,
+    registry: &Registry,
+) -> Result<Arc<Mutex<Destination>>, BadDestination> {
+    let key = ExportKey {
+        collector: Arc::as_ptr(collector).addr(),
+        name: figures.destination.name().to_owned(),
+    };
+    registry.try_shared(key, || exporter::start(collector, figures).map(Mutex::new))
+}
+
+/// Finds what the access logs and traces are written to, or opens it.
 pub(super) fn open_logs(
     config: &Config,
     files: &Files,
@@ -84,25 +100,22 @@ pub(super) fn open_logs(
 ) -> Result<Vec<Box<dyn Subscriber>>, LoadError> {
     let bad = |error: BadDestination| LoadError::AccessLog(error.to_string());
     let open = |log: &AccessLog, figures: &Arc<DestinationFigures>| {
-        let (destination, name) = (log.to.clone(), figures.name().to_owned());
         Ok(Box::new(match &log.to {
             LogDestination::Lines(target) => {
                 let folder = files.folder();
-                let place = Place::Folder(folder.to_owned());
-                let key = DestinationKey { destination, place, name };
+                let key = DestinationKey {
+                    target: target.clone(),
+                    folder: folder.to_owned(),
+                    name: figures.name().to_owned(),
+                };
                 let open = || Destination::open(target, folder, Arc::clone(figures));
                 let opened = registry.try_shared(key, || open().map(Mutex::new));
                 AccessLogWriter::new(log, opened.map_err(bad)?)
             }
             LogDestination::Otlp(collector) => {
-                let collector = collectors.get(collector);
-                let place = Place::Collector(Arc::as_ptr(collector).addr());
-                let key = DestinationKey { destination, place, name };
-                let figures = snapshot.exporter(figures);
-                let open = || exporter::start(collector, figures);
-                let opened = registry.try_shared(key, || open().map(Mutex::new));
-                let records = Box::new(LogRecords::new(log));
-                AccessLogWriter::with(log, records, opened.map_err(bad)?)
+                let (collector, figures) = (collectors.get(collector), snapshot.exporter(figures));
+                let opened = exported(collector, figures, registry).map_err(bad)?;
+                AccessLogWriter::with(log, Box::new(LogRecords::new(log)), opened)
             }
         }) as Box<dyn Subscriber>)
     };
@@ -110,6 +123,11 @@ pub(super) fn open_logs(
     let mut logs = logs.map(|(log, figures)| open(log, figures)).collect::<Result<Vec<_>, _>>()?;
     if config.recorder.is_some() {
         logs.push(Box::new(RecorderWriter(Arc::clone(&snapshot.recorder))));
+    }
+    if let (Some(tracing), Some(figures)) = (&config.tracing, snapshot.trace_exporter()) {
+        let collector = collectors.get(&tracing.collector);
+        let opened = exported(collector, figures, registry).map_err(bad)?;
+        logs.push(Box::new(TraceWriter::new(tracing, opened)));
     }
     if !logs.is_empty() {
         logs.push(Box::new(snapshot.exemplar_notes()));

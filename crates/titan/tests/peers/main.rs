@@ -43,4 +43,5 @@ mod stop;
 mod streaming;
 mod testssl;
 mod tls;
+mod traces;
 mod websocket;
