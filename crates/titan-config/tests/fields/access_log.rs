@@ -4,6 +4,14 @@ use super::Row;
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
+    ("file", "recorder", "recorder: off", "recorder: None"),
+    ("recorder", "memory", "recorder: { memory: 7MiB }", "Recorder { memory: ByteSize(7340032)"),
+    (
+        "forwarding",
+        "respond_with_id",
+        "forwarding: { respond_with_id: false }",
+        "respond_with_id: false",
+    ),
     ("file", "access_log", "access_log: stdout", "access_log: [AccessLog { to: Lines(Stdout), format: Json"),
     ("access_log", "stdout", "access_log: { stdout: {} }", "AccessLog { to: Lines(Stdout)"),
     ("access_log", "file", "access_log: [{ file: a.log }]", "to: Lines(File { path: \"a.log\", rotate: None })"),

@@ -39,8 +39,6 @@ const ROWS: &[Row] = &[
     ("file", "zone", "zone: z\nupstreams: { a: [{ address: a:1, zone: y }] }", "remote: true"),
     ("file", "state", "state: s", "directory: Some(\"s\")"),
     ("file", "pressure", "pressure: off", "pressure: None"),
-    ("file", "recorder", "recorder: off", "recorder: None"),
-    ("recorder", "memory", "recorder: { memory: 7MiB }", "Recorder { memory: ByteSize(7340032)"),
     (
         "pressure",
         "stop_keep_alive",
@@ -395,12 +393,6 @@ const ROWS: &[Row] = &[
     ("forwarding", "x_forwarded", "forwarding: { x_forwarded: false }", "x_forwarded: false"),
     ("forwarding", "forwarded", "forwarding: { forwarded: true }", ", forwarded: true"),
     ("forwarding", "request_id", "forwarding: { request_id: off }", "request_id: None"),
-    (
-        "forwarding",
-        "respond_with_id",
-        "forwarding: { respond_with_id: false }",
-        "respond_with_id: false",
-    ),
     ("forwarding", "via", "forwarding: { via: edge-1 }", "via: Some(Token(\"edge-1\"))"),
     (
         "forwarding",
