@@ -149,7 +149,7 @@ impl Figures {
         });
         let logs = self.status.access_logs();
         let logs = logs.iter().filter(|log| log.is_in_trouble());
-        let logs = logs.map(|log| problems::of_log(log.name(), log.dropped()));
+        let logs = logs.map(|log| problems::of_log(log.name(), log.fault(), log.dropped()));
         let drops = store.drops.grown(&store.timeline).map_or([0; 2], |(grown, _)| grown);
         let drops = ["records of exchanges", "events"].into_iter().zip(drops);
         let drops = drops.filter_map(|(what, count)| problems::of_drops(what, count));

@@ -266,10 +266,11 @@ pub(super) fn of_worker(worker: usize, busy: Option<f64>, lag: Duration) -> Opti
     Some(Draft::new(Severity::Warning, about, format!("worker {worker}: {text}"), ""))
 }
 
-/// An access log that fails, and how many lines it lacks.
-pub(super) fn of_log(name: &str, dropped: u64) -> Draft {
-    let text = format!("access log `{name}`: it fails, or takes lines too slowly,");
+/// An access log that fails, for that reason, or takes lines too slowly; and how many it lacks.
+pub(super) fn of_log(name: &str, fault: Option<String>, dropped: u64) -> Draft {
+    let why = fault.unwrap_or_else(|| "it takes lines too slowly".to_owned());
     let lost = format!("; {dropped} lines are lost so far");
+    let text = format!("access log `{name}`: {why}");
     Draft::new(Severity::Warning, ("access_log", name), text, lost)
 }
 

@@ -4,11 +4,14 @@ use super::problems::{About, Problem, Severity};
 use super::*;
 use crate::reloads::Subject;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::UNIX_EPOCH;
 use titan_config::Config;
-use titan_proxy::{BreakerState, Condition, Fact, Files, Reason, UpstreamStatus};
+use titan_proxy::{
+    BreakerState, Condition, Fact, Files, KeySetStatus, PressureLevel, Reason, UpstreamStatus,
+};
 
 const CONFIG: &str = "
 workers: 2
@@ -300,7 +303,7 @@ fn what_is_wrong_with_the_configuration_is_told() {
 
 #[test]
 fn what_does_not_know_since_when_is_dated_while_it_lasts() {
-    let mut since = std::collections::HashMap::new();
+    let mut since = HashMap::new();
     let mut dated = |drops: u64, minutes: u64| {
         let draft = problems::of_drops("events", drops);
         let at = now() + Duration::from_secs(60 * minutes);
@@ -333,4 +336,70 @@ fn the_worst_comes_first_and_not_too_much() {
     assert_eq!(sorted[50].text, "11 more problems are not shown here");
     assert!(problems::of_route("r", (2, 2, 10.0), None, now()).is_none(), "too few to say");
     assert!(problems::of_route("r", (4, 100, 10.0), None, now()).is_none(), "less than a share");
+}
+
+#[test]
+fn a_breaker_that_opens_is_a_problem_of_the_gateway() {
+    let (gateway, figures) = started(CONFIG);
+    figures.sample(Duration::ZERO);
+    ask(&gateway, "/away", 60);
+    figures.sample(TICK);
+    let now = shown(&figures.view(View::Now));
+    let texts: Vec<_> = now["problems"].as_array().unwrap().iter().map(|it| &it["text"]).collect();
+    let is_told = texts.iter().any(|text| {
+        text.as_str().unwrap().starts_with("upstream `nobody`: its circuit breaker is open since ")
+    });
+    assert!(is_told, "{texts:?}");
+}
+
+#[test]
+fn what_the_process_lacks_is_told() {
+    let told = |draft: Option<problems::Draft>| {
+        let dated = problems::dated(draft.into_iter(), &mut HashMap::new(), now());
+        dated.into_iter().next().map(|it| (it.severity, it.text))
+    };
+    let is = |found: Option<(Severity, String)>, severity, text: &str| {
+        assert_eq!(found, Some((severity, text.to_owned())));
+    };
+    let millis = Duration::from_millis;
+    assert_eq!(told(problems::of_worker(3, Some(0.9), millis(99))), None);
+    let late = told(problems::of_worker(3, Some(0.99), millis(120)));
+    is(late, Severity::Warning, "worker 3: its timers are 120.0ms late since 03:42 UTC");
+    let busy = told(problems::of_worker(3, Some(0.973), millis(1)));
+    is(busy, Severity::Warning, "worker 3: it uses 97% of a core since 03:42 UTC");
+    let pressure = |level| told(problems::of_pressure(level, [0.5, 0.913]));
+    assert_eq!(pressure(PressureLevel::None), None);
+    let text = "50% of the descriptors and 91% of the memory are in use: connections close after their response since 03:42 UTC";
+    is(pressure(PressureLevel::StopKeepAlive), Severity::Warning, text);
+    let closed = pressure(PressureLevel::StopAccepting).unwrap();
+    assert!(closed.0 == Severity::Error && closed.1.contains("no connection is accepted"));
+    let fault = "cannot write to /a: No space left on device (os error 28)".to_owned();
+    let text = "access log `file /a`: cannot write to /a: No space left on device (os error 28) since 03:42 UTC; 12 lines are lost so far";
+    let failing = told(Some(problems::of_log("file /a", Some(fault), 12)));
+    is(failing, Severity::Warning, text);
+    let log = told(Some(problems::of_log("stdout", None, 12)));
+    let text =
+        "access log `stdout`: it takes lines too slowly since 03:42 UTC; 12 lines are lost so far";
+    is(log, Severity::Warning, text);
+}
+
+#[test]
+fn a_key_set_without_keys_is_a_problem_once_it_could_not_be_fetched() {
+    let set = |keys, failed| KeySetStatus {
+        policy: "users".to_owned(),
+        issuer: "https://id.example".to_owned(),
+        keys,
+        fetched_at: 0,
+        failed,
+    };
+    assert_eq!(problems::of_key_set(&set(0, 0)), None);
+    assert_eq!(problems::of_key_set(&set(2, 9)), None);
+    let told = problems::of_key_set(&set(0, 3)).unwrap();
+    assert_eq!(
+        texts(&[told]),
+        [(
+            Severity::Error,
+            "policy `users`: there are no keys of https://id.example, so tokens are refused; fetching them has failed 3 times"
+        )]
+    );
 }

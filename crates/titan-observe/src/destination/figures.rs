@@ -105,6 +105,11 @@ impl DestinationFigures {
         self.is_in_trouble.load(Ordering::Relaxed)
     }
 
+    /// Why it fails, if it does.
+    pub fn fault(&self) -> Option<String> {
+        self.lock().fault.clone()
+    }
+
     /// What last went wrong, unless it was taken before: `cannot write to /var/log/a: No space left on device (os error 28)`. What
     /// goes on being wrong in the same way is told once.
     pub fn take_trouble(&self) -> Option<String> {
@@ -196,7 +201,9 @@ mod tests {
         figures.fail("b".to_owned());
         figures.fall_behind();
         assert_eq!(figures.take_trouble().as_deref(), Some("b"));
+        assert_eq!(figures.fault().as_deref(), Some("b"));
         figures.recover();
+        assert_eq!(figures.fault(), None);
         assert!(figures.is_in_trouble(), "it is behind still");
         figures.catch_up();
         assert!(!figures.is_in_trouble());
