@@ -1,6 +1,6 @@
 // The frame of all pages: the way between them, who is signed in, and whether the gateway still responds.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { Failure, resume, session, signOut } from "./api";
 import { Confirm } from "./confirm";
 import { span } from "./format";
@@ -50,10 +50,13 @@ function Frame() {
   const place = usePlace();
   const page = place.path[0] ?? "now";
   const address = place.path.join("/");
-  // Those who cannot see it hear that another page is there.
+  const shown = useRef(address);
+  // The link that led here may be gone: whoever uses the keyboard goes on where the content begins.
   useEffect(() => {
-    if (document.activeElement?.closest("nav")) return;
+    if (shown.current === address) return;
+    shown.current = address;
     scrollTo(0, 0);
+    if (document.activeElement === document.body) document.getElementById("content")?.focus({ preventScroll: true });
   }, [address]);
   return (
     <>

@@ -17,7 +17,7 @@ export interface Live {
   ahead: number;
 }
 
-export const live = new Store<Live>({
+const nothing = (): Live => ({
   now: null,
   routes: null,
   upstreams: null,
@@ -25,6 +25,8 @@ export const live = new Store<Live>({
   since: Date.now() / 1000,
   ahead: 0,
 });
+
+export const live = new Store<Live>(nothing());
 
 /** The time of the gateway, in seconds. */
 export const gatewayTime = (): number => Date.now() / 1000 + live.value.ahead;
@@ -43,7 +45,12 @@ let retry: ReturnType<typeof setTimeout> | undefined;
 
 /** Follows the gateway while somebody is signed in and looks at the page. */
 export function follow(): void {
-  const decide = () => (session.value && !document.hidden ? start() : stop());
+  const decide = () => {
+    if (session.value && !document.hidden) return start();
+    stop();
+    // Whoever comes next begins with nothing of it.
+    if (!session.value) live.set(nothing());
+  };
   session.subscribe(decide);
   document.addEventListener("visibilitychange", decide);
   decide();

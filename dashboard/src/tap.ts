@@ -21,10 +21,12 @@ export interface TapState {
   /** What has come during a pause. */
   waiting: number;
   isPaused: boolean;
+  /** What the gateway has left out: more came than it sends in a second. */
+  skipped: number;
 }
 
 export class Tap {
-  readonly state = new Store<TapState>({ link: "connecting", shown: [], waiting: 0, isPaused: false });
+  readonly state = new Store<TapState>({ link: "connecting", shown: [], waiting: 0, isPaused: false, skipped: 0 });
   #stream: EventSource | null = null;
   /** The oldest first. */
   #held: Tapped[] = [];
@@ -49,6 +51,7 @@ export class Tap {
       // A stream that was refused does not try again by itself.
       if (stream.readyState === EventSource.CLOSED) this.#later(() => this.#open(), AGAIN);
     };
+    stream.addEventListener("skipped", (event: MessageEvent<string>) => this.#skip(event.data));
     stream.addEventListener("exchange", (event: MessageEvent<string>) => this.#take(event.data));
   }
 
@@ -63,6 +66,11 @@ export class Tap {
     this.#held.push({ ...exchange, number: this.#count });
     if (this.#held.length > KEPT) this.#held.shift();
     this.#timer ??= setTimeout(() => this.#draw(), DRAW);
+  }
+
+  #skip(data: string): void {
+    const { skipped } = JSON.parse(data) as { skipped: number };
+    this.#change({ skipped: this.state.value.skipped + skipped });
   }
 
   #later(what: () => void, after: number): void {
@@ -88,7 +96,7 @@ export class Tap {
   clear(): void {
     this.#held = [];
     this.#pausedAt = this.#count;
-    this.#change({ shown: [], waiting: 0 });
+    this.#change({ shown: [], waiting: 0, skipped: 0 });
   }
 
   close(): void {

@@ -221,9 +221,25 @@ export interface Certificate {
 export type Pair = [string, string];
 
 export interface Decision {
-  at: number;
   what: string;
+  /** Since the head of the request was complete. */
+  at_ms?: number;
   text: string;
+}
+
+/** One attempt to get a response from an endpoint; times are since the attempt began. */
+export interface Attempt {
+  kind: "first" | "retry" | "hedge";
+  upstream: string;
+  endpoint: string;
+  began_ms: number;
+  took_ms?: number;
+  reused: boolean;
+  connect_ms?: number;
+  tls_ms?: number;
+  head_ms?: number;
+  status?: number;
+  error?: string;
 }
 
 /** A record of an access log (docs/access-log.schema.json), and what the recorder adds. */
@@ -268,10 +284,14 @@ export interface Exchange {
   complete: boolean;
   request_head?: Pair[];
   response_head?: Pair[];
+  claims?: Pair[];
+  tried?: Attempt[];
   decisions?: Decision[];
 }
 
 export interface Recorded {
   exchanges: Exchange[];
-  covers: { since: number | null; exchanges: number; bytes: number; bytes_at_most: number };
+  has_more: boolean;
+  /** Every exchange since then is there; of the time before, failures and slow ones are. */
+  covers: { since: number | null; bytes: number; bytes_at_most: number };
 }

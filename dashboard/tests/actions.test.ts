@@ -137,9 +137,9 @@ test("a line of the file can be found and sent to somebody", async () => {
   await it.visit("#/configuration/file", async (page) => {
     const find = page.getByLabel("Find in the configuration");
     await find.fill("endpoints:");
-    await page.getByText("3 lines").waitFor();
+    await page.getByText("4 lines").waitFor();
     await find.press("Enter");
-    await page.getByText("1 of 3").waitFor();
+    await page.getByText("1 of 4").waitFor();
     await find.press("Enter");
     const line = await page.locator(".line.marked").textContent();
     assert.match(line!, /endpoints:/);
@@ -148,7 +148,7 @@ test("a line of the file can be found and sent to somebody", async () => {
     await page.reload();
     assert.equal(await page.locator(".line.marked").textContent(), line);
     await find.press("Shift+Enter");
-    await page.getByText("1 of 3").waitFor();
+    await page.getByText("1 of 4").waitFor();
     assert.ok(!(await page.locator(".file").textContent())!.includes(it.gateway.tokens.ops));
   });
 });

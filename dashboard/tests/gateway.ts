@@ -21,6 +21,12 @@ export interface Service {
   close: () => Promise<void>;
 }
 
+/**
+ * Text as attackers send it: markup, a mark of direction, a space without width. UTF-8, as Node writes it; controls never
+ * come as far, because the gateway refuses them.
+ */
+export const HOSTILE = Buffer.from("<img src=x onerror=alert(1)>\u202egnp.exe\u200b end").toString("latin1");
+
 /** A service that responds as it is told to. */
 export async function service(): Promise<Service> {
   const made: Service = { address: "", status: 200, delay: 5, close: async () => {} };
@@ -28,7 +34,7 @@ export async function service(): Promise<Service> {
     request.resume();
     setTimeout(() => {
       if (made.status === 0) return void request.socket.destroy();
-      response.writeHead(made.status, { "Content-Type": "text/plain" });
+      response.writeHead(made.status, { "Content-Type": "text/plain", "X-Hostile": HOSTILE });
       response.end(`${made.address}\n`);
     }, made.delay);
   });
@@ -84,6 +90,7 @@ routes:
   - { name: shop, prefix: /shop, upstream: shop, rewrite: { prefix: / } }
   - { name: search, prefix: /search, upstream: search }
   - { name: legacy, prefix: /legacy, upstream: legacy }
+  - { name: flaky, prefix: /flaky, upstream: flaky }
   - { name: health, path: /health, respond: { body: "fine\\n" } }
 upstreams:
   shop:
@@ -95,6 +102,10 @@ upstreams:
   legacy:
     endpoints: ["${d}"]
     circuit_breaker: {}
+  # One endpoint refuses all connections: each request to it is retried.
+  flaky:
+    endpoints: ["127.0.0.1:1", "${c}"]
+    ejection: off
 `;
 }
 

@@ -4,7 +4,6 @@ import assert from "node:assert/strict";
 import { after, before } from "node:test";
 import type { Browser, Cookie, Page } from "playwright-core";
 import { type Look, browser, open, signIn } from "./browser";
-import { type Front, front } from "./front";
 import { type Gateway, type Traffic, gateway, traffic } from "./gateway";
 
 export interface Site {
@@ -17,22 +16,18 @@ export interface Site {
   visitAsNobody: (hash: string, look: (page: Page) => Promise<void>) => Promise<void>;
 }
 
-/** With `front` calls that the gateway does not have yet get a response too. */
-export function site(with_front = false): Site {
+export function site(): Site {
   const made = {} as Site;
   let chrome: Browser;
-  let stand_in: Front | null = null;
   before(async () => {
     made.gateway = await gateway();
     chrome = await browser();
-    stand_in = with_front ? await front(made.gateway) : null;
-    made.base = stand_in?.base ?? made.gateway.admin;
+    made.base = made.gateway.admin;
     made.traffic = traffic(made.gateway.listener, ["/shop/a", "/search/x", "/legacy/1", "/health"]);
   });
   after(async () => {
     await chrome?.close();
     await made.traffic?.stop();
-    stand_in?.close();
     await made.gateway?.stop();
   });
   const with_page = async (how: Look, look: (page: Page) => Promise<void>) => {
@@ -72,4 +67,6 @@ export function site(with_front = false): Site {
 
 /** A browser tells of every response that refuses something, and of calls that a test keeps from the gateway. */
 const isUnexpected = (complaint: string) =>
-  !/^Failed to load resource: (net::ERR_FAILED|the server responded with a status of (401|403|404|409|422|503))/.test(complaint);
+  !/^Failed to load resource: (net::ERR_FAILED|the server responded with a status of (400|401|403|404|409|422|503))/.test(
+    complaint,
+  );

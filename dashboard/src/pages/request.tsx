@@ -2,15 +2,15 @@
 
 import type { ComponentChildren } from "preact";
 import { path, session } from "../api";
-import { bytes, duration, milliseconds } from "../format";
+import { bytes, milliseconds } from "../format";
 import { useLoad } from "../load";
 import { Empty, Heading, Loading, Moment, State, Text, Wrong, useTitle } from "../parts";
 import { to } from "../router";
 import { useStore } from "../store";
-import { traceAddress } from "../text";
+import { traceAddress, visible } from "../text";
 import { seconds } from "../time";
-import type { Decision, Exchange, Pair } from "../types";
-import { statusTone } from "./requests";
+import type { Attempt, Decision, Exchange, Pair } from "../types";
+import { addressOf, statusTone } from "./requests";
 
 export function Request({ id }: { id: string }) {
   useTitle(`Request ${id}`);
@@ -44,20 +44,7 @@ function Shown({ exchange }: { exchange: Exchange }) {
 
 function Summary({ exchange }: { exchange: Exchange }) {
   const user = useStore(session);
-  const {
-    method,
-    scheme,
-    host,
-    path: target,
-    query,
-    status,
-    upstream_status,
-    error,
-    caused_by,
-    refused_by,
-    complete,
-    event,
-  } = exchange;
+  const { method, scheme, status, upstream_status, error, caused_by, refused_by, complete, event } = exchange;
   const trace = exchange.trace_id;
   const traceLink = trace === undefined ? null : traceAddress(user?.trace_url, trace);
   const facts: [string, ComponentChildren][] = [
@@ -91,6 +78,7 @@ function Summary({ exchange }: { exchange: Exchange }) {
   ];
   if (exchange.token_cache !== undefined) facts.push(["Token cache", <Text of={exchange.token_cache} />]);
   if (exchange.auth_cache !== undefined) facts.push(["Authorization cache", <Text of={exchange.auth_cache} />]);
+  for (const [name, value] of exchange.claims ?? []) facts.push([`Claim ${visible(name)}`, <Text of={value} />]);
   if (trace !== undefined) {
     facts.push([
       "Trace",
@@ -110,7 +98,7 @@ function Summary({ exchange }: { exchange: Exchange }) {
         <b>
           <Text of={method ?? "?"} />
         </b>{" "}
-        <Text of={`${scheme}://${host ?? ""}${target ?? ""}${query ?? ""}`} mono />
+        <Text of={`${scheme}://${addressOf(exchange)}`} mono />
       </p>
       {(error !== undefined || refused_by !== undefined || !complete) && event !== "tunnel_opened" && (
         <p class="notice bad">
@@ -158,34 +146,47 @@ interface Phase {
   took: number;
 }
 
-/** In the order in which they follow each other. What is left is the body, and attempts before the last one. */
+/** In the order in which they begin. */
 function phases(exchange: Exchange): Phase[] {
-  const { head_ms = 0, attempts = 0 } = exchange;
-  const told: [string, string, number | undefined][] = [
-    ["policies", "phase-policies", exchange.policies_ms],
-    ["waiting in a queue", "phase-queue", exchange.queue_ms],
-    ["connecting", "phase-connect", exchange.connect_ms],
-    ["TLS with the endpoint", "phase-tls", exchange.tls_ms],
-    ["waiting for the response", "phase-wait", exchange.upstream_head_ms],
+  const { head_ms = 0, policies_ms = 0, queue_ms = 0, duration_ms } = exchange;
+  const tried = (exchange.tried ?? []).slice(0, MOST_ATTEMPTS);
+  const first = tried[0]?.began_ms ?? policies_ms + queue_ms;
+  const found: Phase[] = [
+    { label: "reading the head", colour: "phase-head", from: -head_ms, took: head_ms },
+    { label: "policies", colour: "phase-policies", from: 0, took: policies_ms },
+    { label: "waiting in a queue", colour: "phase-queue", from: Math.max(0, first - queue_ms), took: queue_ms },
+    ...tried.flatMap((attempt, index) => phasesOf(attempt, tried.length > 1 ? `attempt ${index + 1}, ` : "")),
   ];
-  const found: Phase[] = head_ms > 0 ? [{ label: "reading the head", colour: "phase-head", from: -head_ms, took: head_ms }] : [];
-  let from = 0;
-  for (const [label, colour, took = 0] of told) {
-    if (took <= 0) continue;
-    found.push({ label, colour, from, took });
-    from += took;
-  }
-  const rest = exchange.duration_ms - from;
-  const label = attempts > 1 ? "the rest: attempts before, and the response" : "the rest: mostly the response's body";
-  if (rest > 0.0005) found.push({ label, colour: "phase-rest", from, took: rest });
-  return found;
+  const last = tried.at(-1);
+  const responded = last ? last.began_ms + (last.head_ms ?? last.took_ms ?? 0) : policies_ms;
+  found.push({
+    label: last ? "passing the response on" : "responding",
+    colour: "phase-rest",
+    from: responded,
+    took: duration_ms - responded,
+  });
+  return found.filter(({ took }) => took > 0.0005);
 }
+
+function phasesOf({ began_ms, took_ms, connect_ms = 0, tls_ms = 0, head_ms, error, kind }: Attempt, which: string): Phase[] {
+  const waits = began_ms + connect_ms + tls_ms;
+  const ends = began_ms + (head_ms ?? took_ms ?? connect_ms + tls_ms);
+  const what = error === undefined ? "waiting for the response" : "until it failed";
+  const named = (what: string) => which + (kind === "first" ? what : `${kind}, ${what}`);
+  return [
+    { label: named("connecting"), colour: "phase-connect", from: began_ms, took: connect_ms },
+    { label: named("TLS with the endpoint"), colour: "phase-tls", from: began_ms + connect_ms, took: tls_ms },
+    { label: named(what), colour: error === undefined ? "phase-wait" : "line-bad", from: waits, took: ends - waits },
+  ];
+}
+
+const MOST_ATTEMPTS = 20;
 
 function Timeline({ exchange }: { exchange: Exchange }) {
   const shown = phases(exchange);
   const start = Math.min(0, shown[0]?.from ?? 0);
   const decisions = (exchange.decisions ?? []).slice(0, MOST_DECISIONS);
-  const end = Math.max(exchange.duration_ms, ...decisions.map(({ at }) => at * 1000), start + 0.001);
+  const end = Math.max(exchange.duration_ms, ...decisions.map(({ at_ms = 0 }) => at_ms), start + 0.001);
   const place = (at: number) => `${(((at - start) / (end - start)) * 100).toFixed(2)}%`;
   return (
     <section aria-label="Timeline">
@@ -215,7 +216,7 @@ function Timeline({ exchange }: { exchange: Exchange }) {
       ) : (
         <ol class="timeline decisions" aria-label="Decisions">
           {decisions.map((decision, index) => (
-            <DecisionLine key={index} decision={decision} left={place(decision.at * 1000)} />
+            <DecisionLine key={index} decision={decision} left={decision.at_ms === undefined ? null : place(decision.at_ms)} />
           ))}
         </ol>
       )}
@@ -225,17 +226,17 @@ function Timeline({ exchange }: { exchange: Exchange }) {
 
 const MOST_DECISIONS = 300;
 
-function DecisionLine({ decision: { at, what, text }, left }: { decision: Decision; left: string }) {
+function DecisionLine({ decision: { at_ms, what, text }, left }: { decision: Decision; left: string | null }) {
   return (
     <li>
       <span class="label">
-        <span class="number dim">{duration(at)}</span>{" "}
+        <span class="number dim">{milliseconds(at_ms)}</span>{" "}
         <b>
           <Text of={what} />
         </b>
       </span>
       <span class="track" aria-hidden="true">
-        <span class="tick" style={{ left }} />
+        {left !== null && <span class="tick" style={{ left }} />}
       </span>
       <span class="said">
         <Text of={text} />

@@ -1,6 +1,6 @@
 // Requests of the last minutes, found by what they were, and those that end now.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { path } from "../api";
 import { bytes, count, milliseconds } from "../format";
 import { gatewayTime, live } from "../live";
@@ -14,7 +14,7 @@ import { seconds } from "../time";
 import type { Exchange, Recorded } from "../types";
 
 /** What can be asked for; the names are those of the admin interface. */
-const FILTERS = ["route", "upstream", "status", "client", "slower_than", "failed"] as const;
+const FILTERS = ["route", "upstream", "path", "status", "client", "slower_than", "failed"] as const;
 type Filters = Record<(typeof FILTERS)[number], string>;
 
 const LIMIT = 100;
@@ -97,6 +97,10 @@ function FilterForm({ filters, since, isLive }: { filters: Filters; since: strin
         <input list="upstreams" maxLength={256} value={draft.upstream} onInput={set("upstream")} />
       </label>
       <label>
+        Path begins with
+        <input size={14} maxLength={1024} spellcheck={false} placeholder="/items/" value={draft.path} onInput={set("path")} />
+      </label>
+      <label>
         Status
         <input size={6} maxLength={16} placeholder="5xx, 404" value={draft.status} onInput={set("status")} />
       </label>
@@ -162,14 +166,14 @@ function FilterForm({ filters, since, isLive }: { filters: Filters; since: strin
 
 function Found({ filters, since }: { filters: Filters; since: string }) {
   // Asked for once: what comes later is not slipped into a list that somebody reads.
-  const [from, setFrom] = useState(() => gatewayTime());
-  useEffect(() => setFrom(gatewayTime()), [since]);
+  const [asked, setAsked] = useState(0);
+  const from = useMemo(() => gatewayTime(), [since, asked]);
   const earliest = since === "" ? null : (from - Number(since)).toFixed(3);
   const { value, failure, again } = useLoad<Recorded>(path(["recorder"], { ...filters, since: earliest, limit: LIMIT }));
   return (
     <section aria-label="Requests that were found">
       <Heading title="Recorded">
-        <button type="button" onClick={() => (since === "" ? again() : setFrom(gatewayTime()))}>
+        <button type="button" onClick={() => (since === "" ? again() : setAsked(asked + 1))}>
           Refresh
         </button>
         {value && <Covers covers={value.covers} />}
@@ -185,26 +189,22 @@ function Found({ filters, since }: { filters: Filters; since: string }) {
       ) : (
         <>
           <List exchanges={value.exchanges} id={(exchange, index) => `${exchange.time} ${exchange.request_id} ${index}`} />
-          {value.exchanges.length >= LIMIT && (
-            <p class="empty">These are the latest {LIMIT}; there may be more. Filter to see others.</p>
-          )}
+          {value.has_more && <p class="empty">There are more before these. Filter to see others.</p>}
         </>
       )}
     </section>
   );
 }
 
-function Covers({ covers: { since, exchanges, bytes: size, bytes_at_most } }: { covers: Recorded["covers"] }) {
+function Covers({ covers: { since, bytes: size, bytes_at_most } }: { covers: Recorded["covers"] }) {
   return (
     <span class="dim">
-      The recorder has {count(exchanges)} requests
       {since !== null && (
         <>
-          {" "}
-          since <Moment at={since} />
+          everything since <Moment at={since} />, failed and slow ones for longer;{" "}
         </>
       )}
-      , in {bytes(size)} of at most {bytes(bytes_at_most)}
+      {bytes(size)} of at most {bytes(bytes_at_most)}
     </span>
   );
 }
@@ -221,7 +221,7 @@ function Tapped({ filters }: { filters: Filters }) {
 }
 
 function TapShown({ tap }: { tap: Tap }) {
-  const { link, shown, waiting, isPaused } = useStore(tap.state);
+  const { link, shown, waiting, isPaused, skipped } = useStore(tap.state);
   return (
     <section aria-label="Requests that end now">
       <Heading title="Live">
@@ -237,6 +237,7 @@ function TapShown({ tap }: { tap: Tap }) {
             : isPaused
               ? `paused; ${count(waiting)} came since`
               : `the latest ${KEPT} at most, newest first`}
+          {skipped > 0 && `; ${count(skipped)} left out, because there are too many a second`}
         </span>
       </Heading>
       {shown.length === 0 ? (
@@ -295,29 +296,19 @@ function List({ exchanges, id }: { exchanges: Exchange[]; id: (exchange: Exchang
   );
 }
 
+/** Host, path and query. */
+export function addressOf({ host = "", path = "", query = "" }: Exchange): string {
+  return host + path + (query && `?${query}`);
+}
+
 function Row({ exchange }: { exchange: Exchange }) {
-  const {
-    time,
-    method,
-    host,
-    path: target,
-    query,
-    status,
-    duration_ms,
-    route,
-    upstream,
-    endpoint,
-    client,
-    response_bytes,
-    error,
-    request_id,
-  } = exchange;
+  const { time, method, status, duration_ms, route, upstream, endpoint, client, response_bytes, error, request_id } = exchange;
   const name = (
     <>
       <b>
         <Text of={method ?? "?"} />
       </b>{" "}
-      <Text of={`${host ?? ""}${target ?? ""}${query ?? ""}`} />
+      <Text of={addressOf(exchange)} />
     </>
   );
   return (
@@ -338,7 +329,7 @@ function Row({ exchange }: { exchange: Exchange }) {
         {request_id === undefined ? (
           name
         ) : (
-          <a href={to(["requests", request_id])} title={visible(`${method} ${host}${target}`)}>
+          <a href={to(["requests", request_id])} title={visible(`${method} ${addressOf(exchange)}`)}>
             {name}
           </a>
         )}

@@ -62,7 +62,7 @@ const COLUMNS: Column<RouteFigures>[] = [
     label: "Recorded",
     minor: true,
     cell: ({ name }) => (
-      <a href={to(["requests"], { route: name })}>
+      <a href={to(["requests"], { route: name === "(none)" ? "none" : name })}>
         requests
         <span class="unseen">
           {" "}
