@@ -77,5 +77,15 @@ async function tests(only) {
     logLevel: "warning",
   });
   const built = names.map((name) => join("build", name.replace(/\.ts$/, ".mjs")));
-  run("tests", process.execPath, "--enable-source-maps", "--test", "--test-reporter", "spec", ...built);
+  run(
+    "tests",
+    process.execPath,
+    "--enable-source-maps",
+    "--test",
+    "--test-reporter",
+    "spec",
+    "--test-concurrency",
+    "3",
+    ...built,
+  );
 }
