@@ -34,11 +34,12 @@ export class Store<T> {
 /** The value now; the component is drawn again when it changes. */
 export function useStore<T>(store: Store<T>): T {
   const [, again] = useReducer((count: number, _: void) => (count + 1) | 0, 0);
+  const shown = store.value;
   useEffect(() => {
-    const seen = store.value;
     const end = store.subscribe(() => again());
-    if (store.value !== seen) again();
+    // It may have changed since this was drawn: effects come later.
+    if (store.value !== shown) again();
     return end;
   }, [store]);
-  return store.value;
+  return shown;
 }

@@ -171,7 +171,7 @@ function phases(exchange: Exchange): Phase[] {
 function phasesOf({ began_ms, took_ms, connect_ms = 0, tls_ms = 0, head_ms, error, kind }: Attempt, which: string): Phase[] {
   const waits = began_ms + connect_ms + tls_ms;
   const ends = began_ms + (head_ms ?? took_ms ?? connect_ms + tls_ms);
-  const what = error === undefined ? "waiting for the response" : "until it failed";
+  const what = error !== undefined ? "until it failed" : which === "" ? "waiting for the response" : "waiting";
   const named = (what: string) => which + (kind === "first" ? what : `${kind}, ${what}`);
   return [
     { label: named("connecting"), colour: "phase-connect", from: began_ms, took: connect_ms },
