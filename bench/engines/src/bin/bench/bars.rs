@@ -35,7 +35,7 @@ enum Measure {
     P99ToBare,
 }
 
-const BARS: [Bar; 36] = [
+const BARS: [Bar; 39] = [
     Bar { scenario: "small-64", measure: Measure::ToNginx, most: 0.90 },
     Bar { scenario: "small-64", measure: Measure::ToFloor, most: 1.12 },
     Bar { scenario: "small-256", measure: Measure::ToNginx, most: 0.90 },
@@ -69,6 +69,9 @@ const BARS: [Bar; 36] = [
     Bar { scenario: "brotli-30k", measure: Measure::BodyToPlain, most: 0.40 },
     Bar { scenario: "zstd-30k", measure: Measure::BodyToPlain, most: 0.40 },
     Bar { scenario: "watched", measure: Measure::ToBare, most: 1.03 },
+    Bar { scenario: "recorder", measure: Measure::ToBare, most: 1.02 },
+    Bar { scenario: "traces-off", measure: Measure::OverBare, most: 0.1 },
+    Bar { scenario: "traces-1", measure: Measure::OverBare, most: 0.3 },
     Bar { scenario: "access-log", measure: Measure::OverBare, most: 0.8 },
     Bar { scenario: "access-log", measure: Measure::ToNginx, most: 0.85 },
     Bar { scenario: "reloads", measure: Measure::WorkersToBare, most: 1.05 },

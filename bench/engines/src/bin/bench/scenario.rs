@@ -33,7 +33,7 @@ const ECDSA: Setup = Setup::Tls(Key::EcdsaP256);
 const RSA: Setup = Setup::Tls(Key::Rsa2048);
 
 /// All of them, in the order they run.
-pub const SCENARIOS: [Scenario; 33] = [
+pub const SCENARIOS: [Scenario; 36] = [
     steady("small-64", "GET 128 bytes, 64 connections", Target::Small, 64),
     steady("small-256", "GET 128 bytes, 256 connections", Target::Small, 256),
     steady("body-30k", "GET 30 KiB, 64 connections", Target::Body30k, 64),
@@ -87,8 +87,20 @@ pub const SCENARIOS: [Scenario; 33] = [
     compressed("brotli-30k", "30 KiB of JSON in brotli, 64 connections", Coding::Brotli),
     compressed("zstd-30k", "30 KiB of JSON in zstd, 64 connections", Coding::Zstd),
     Scenario {
-        setup: Setup::Watched,
+        setup: Setup::Compared("-watched", "-unwatched"),
         ..steady("watched", "probes, ejection, a breaker and a retry budget", Target::Small, 64)
+    },
+    Scenario {
+        setup: Setup::Compared("", "-unrecorded"),
+        ..steady("recorder", "the last exchanges in memory, as by default", Target::Small, 64)
+    },
+    Scenario {
+        setup: Setup::Compared("-untraced", ""),
+        ..steady("traces-off", "tracing that no request is chosen for", Target::Small, 64)
+    },
+    Scenario {
+        setup: Setup::Compared("-traced", ""),
+        ..steady("traces-1", "tracing of one request in a hundred", Target::Small, 64)
     },
     Scenario {
         setup: Setup::Logged,

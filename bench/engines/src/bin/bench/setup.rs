@@ -33,8 +33,8 @@ pub enum Setup {
     Policy(&'static str),
     /// HTTP/1.1 on both, with responses compressed in that coding.
     Compress(Coding),
-    /// HTTP/1.1 on both, with probes, ejection, a breaker and a budget; without any of them for the bare one.
-    Watched,
+    /// HTTP/1.1 on both, with something that the first definition is named for, and without it, as the second one is, for the bare one.
+    Compared(&'static str, &'static str),
     /// HTTP/1.1 on both, with an access log; without it for the bare one.
     Logged,
     /// HTTP/1.1 on both, with many routes and, but for the bare one, other configurations all the time.
@@ -46,8 +46,8 @@ impl Setup {
     pub fn suffix(self, engine: Engine) -> &'static str {
         match self {
             Self::Reloads => "-reloads",
-            Self::Watched if engine == Engine::Bare => "-unwatched",
-            Self::Watched => "-watched",
+            Self::Compared(_, without) if engine == Engine::Bare => without,
+            Self::Compared(with, _) => with,
             Self::Logged if engine != Engine::Bare => "-log",
             _ if engine == Engine::Bare => "",
             Self::Plain | Self::Logged => "",
@@ -72,7 +72,7 @@ impl Setup {
             | Self::WebSocket
             | Self::Policy(_)
             | Self::Compress(_)
-            | Self::Watched
+            | Self::Compared(..)
             | Self::Logged
             | Self::Reloads => None,
         }
@@ -92,12 +92,12 @@ impl Setup {
         if engine == Engine::Bare {
             return matches!(
                 self,
-                Self::Policy(_) | Self::Compress(_) | Self::Watched | Self::Logged | Self::Reloads
+                Self::Policy(_) | Self::Compress(_) | Self::Compared(..) | Self::Logged | Self::Reloads
             );
         }
         match self {
             Self::Plain | Self::WebSocket => true,
-            Self::Policy(_) | Self::Watched | Self::Reloads => engine == Engine::Titan,
+            Self::Policy(_) | Self::Compared(..) | Self::Reloads => engine == Engine::Titan,
             // Of the other codings nginx and HAProxy know nothing as Debian has them.
             Self::Compress(coding) => {
                 engine != Engine::Floor && (coding == Coding::Gzip || engine == Engine::Titan)
@@ -116,7 +116,7 @@ impl Setup {
             | Self::Tls(_)
             | Self::H2c
             | Self::Policy(_)
-            | Self::Watched
+            | Self::Compared(..)
             | Self::Logged
             | Self::Reloads => chosen,
             Self::H2ToH2 | Self::Grpc => Origin::Http2,
@@ -130,7 +130,7 @@ impl Setup {
             Self::Plain
             | Self::WebSocket
             | Self::Compress(_)
-            | Self::Watched
+            | Self::Compared(..)
             | Self::Logged
             | Self::Reloads => answers_http1(address),
             // Whether it refuses requests without a token is not the question here.
