@@ -54,7 +54,7 @@ export async function send<T>(call: Call, signal?: AbortSignal): Promise<T> {
     return await read<T>(response, call);
   } catch (error) {
     if (error instanceof Failure || signal?.aborted) throw error;
-    const why = late.signal.aborted ? `no response within ${PATIENCE / 1000} s` : "the gateway cannot be reached";
+    const why = late.signal.aborted ? `There was no response within ${PATIENCE / 1000} s.` : "The gateway cannot be reached.";
     throw new Failure(0, why);
   } finally {
     clearTimeout(timer);
@@ -93,8 +93,9 @@ function explanation(response: Response, json: unknown): string {
       if (typeof text === "string" && text !== "") return text.trimEnd();
     }
   }
-  if (response.ok) return "the response is not what this page understands; is the gateway of another version? Reload the page";
-  return `the gateway responded with ${response.status} ${response.statusText}`.trimEnd();
+  if (response.ok)
+    return "The response is not what this page understands. Reload the page: the gateway may be of another version.";
+  return `The gateway responded with ${response.status} ${response.statusText}`.trimEnd();
 }
 
 /** Asks who is signed in. */

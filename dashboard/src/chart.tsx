@@ -89,7 +89,7 @@ export function Chart(props: Props) {
         aria-label={`${title}, ${unit}. ${words}`}
         tabIndex={0}
         onKeyDown={(event) => plot.current && moveCursor(plot.current, event, latest.current)}
-        onBlur={() => plot.current?.setCursor({ left: -10, top: -10 })}
+        onBlur={() => uPlot.sync(TOGETHER).plots.forEach((it) => it.setCursor({ left: -10, top: -10 }))}
       />
       <AsTable {...props} />
     </figure>
@@ -186,7 +186,8 @@ function moveCursor(plot: uPlot, event: KeyboardEvent, { times }: Props): void {
   event.preventDefault();
   const from = plot.cursor.idx ?? (step > 0 ? -1 : times.length);
   const index = Math.min(times.length - 1, Math.max(0, from + step));
-  plot.setCursor({ left: plot.valToPos(times[index]!, "x"), top: 10 });
+  const left = plot.valToPos(times[index]!, "x");
+  for (const other of uPlot.sync(TOGETHER).plots) other.setCursor({ left, top: 10 });
 }
 
 function options(

@@ -78,6 +78,16 @@ export function Wrong({ failure, again }: { failure: Failure; again?: () => void
   );
 }
 
+/** What is shown is not the latest: it could not be loaded again. Takes no room from what it is about. */
+export function Stale({ of: { value, failure } }: { of: { value: unknown; failure: Failure | null } }) {
+  if (value === null || failure === null) return null;
+  return (
+    <State tone="warn">
+      not up to date: <Text of={failure.message} />
+    </State>
+  );
+}
+
 /** There is nothing to show; says why, and what to do. */
 export function Empty({ children }: { children: ComponentChildren }) {
   return <div class="empty">{children}</div>;

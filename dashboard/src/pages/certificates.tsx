@@ -1,7 +1,7 @@
 // Certificates of listeners, with the days that they have left.
 
 import { useLoad } from "../load";
-import { Heading, Loading, Moment, State, Text, type Tone, Wrong, useTitle } from "../parts";
+import { Heading, Loading, Moment, Stale, State, Text, type Tone, Wrong, useTitle } from "../parts";
 import { type Column, Table } from "../table";
 import type { Certificate } from "../types";
 
@@ -52,8 +52,10 @@ export function Certificates() {
   return (
     <>
       <h1 class="unseen">Certificates</h1>
-      <Heading title="Certificates" />
-      {failure && <Wrong failure={failure} again={again} />}
+      <Heading title="Certificates">
+        <Stale of={{ value, failure }} />
+      </Heading>
+      {failure && value === null && <Wrong failure={failure} again={again} />}
       {value === null ? (
         !failure && <Loading rows={6} />
       ) : (

@@ -5,7 +5,7 @@ import { type Call, path, session } from "../api";
 import { Confirm, type Question } from "../confirm";
 import { author } from "../format";
 import { useLoad } from "../load";
-import { Empty, Heading, Loading, Moment, State, Text, type Tone, Wrong, useTitle } from "../parts";
+import { Empty, Heading, Loading, Moment, Stale, State, Text, type Tone, Wrong, useTitle } from "../parts";
 import { change, usePlace } from "../router";
 import { useStore } from "../store";
 import { type Column, Table } from "../table";
@@ -92,8 +92,9 @@ export function Changes() {
         <span class="done" role="status">
           {told && <Text of={told} />}
         </span>
+        <Stale of={{ value, failure }} />
       </Heading>
-      {failure && <Wrong failure={failure} again={again} />}
+      {failure && value === null && <Wrong failure={failure} again={again} />}
       {value?.notes.map((note) => (
         <p key={note} class="notice warn">
           <Text of={note} />

@@ -6,7 +6,7 @@ import { Chart, type Line, type Range } from "../chart";
 import { UNKNOWN, count, duration, rate, share } from "../format";
 import { live } from "../live";
 import { useLoad } from "../load";
-import { Bar, Choice, Empty, Heading, Loading, Moment, State, Text, Wrong, useTitle } from "../parts";
+import { Bar, Choice, Empty, Heading, Loading, Moment, Stale, State, Text, Wrong, useTitle } from "../parts";
 import { change, to, usePlace } from "../router";
 import { useStore } from "../store";
 import { type Column, Table } from "../table";
@@ -184,8 +184,9 @@ function Charts() {
         <button type="button" class={zoom ? "" : "hidden"} disabled={!zoom} onClick={() => setZoom(null)}>
           Whole window
         </button>
+        <Stale of={{ value, failure }} />
       </Heading>
-      {failure && <Wrong failure={failure} again={again} />}
+      {failure && value === null && <Wrong failure={failure} again={again} />}
       <ThreeCharts figures={value} window={Number(window)} zoom={zoom} onZoom={setZoom} />
     </section>
   );

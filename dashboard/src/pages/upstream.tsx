@@ -7,7 +7,7 @@ import { Confirm, type Question } from "../confirm";
 import { count, duration, rate, share, span } from "../format";
 import { live } from "../live";
 import { useLoad } from "../load";
-import { Ago, Heading, Loading, Moment, State, Text, Wrong, endpointTone, useTitle } from "../parts";
+import { Ago, Heading, Loading, Moment, Stale, State, Text, Wrong, endpointTone, useTitle } from "../parts";
 import { to } from "../router";
 import { useStore } from "../store";
 import { seconds } from "../time";
@@ -44,8 +44,9 @@ export function UpstreamPage({ name }: { name: string }) {
         <span class="done" role="status">
           {done && <Text of={done} />}
         </span>
+        <Stale of={{ value, failure }} />
       </div>
-      {failure && <Wrong failure={failure} again={again} />}
+      {failure && value === null && <Wrong failure={failure} again={again} />}
       {value === null ? !failure && <Loading rows={8} /> : <Shown upstream={value} ask={ask} />}
       {question && <Confirm question={question} close={() => setQuestion(null)} />}
     </>

@@ -3,7 +3,7 @@
 import { duration, rate, share } from "../format";
 import { live } from "../live";
 import { useLoad } from "../load";
-import { Heading, Loading, State, Text, type Tone, Wrong, useTitle } from "../parts";
+import { Heading, Loading, Stale, State, Text, type Tone, Wrong, useTitle } from "../parts";
 import { to } from "../router";
 import { useStore } from "../store";
 import { type Column, Table } from "../table";
@@ -117,8 +117,9 @@ export function Upstreams() {
       <h1 class="unseen">Upstreams</h1>
       <Heading title="Upstreams">
         <span class="dim">over the last 10 s</span>
+        <Stale of={{ value, failure }} />
       </Heading>
-      {failure && <Wrong failure={failure} again={again} />}
+      {failure && value === null && <Wrong failure={failure} again={again} />}
       {value === null ? (
         !failure && <Loading rows={8} />
       ) : (
