@@ -1,7 +1,7 @@
 //! The trace that a request belongs to: what its client says (W3C Trace Context, Zipkin's B3), and what upstreams are told.
 
 use std::ops::ControlFlow;
-use titan_http::{BadField, Fields};
+use titan_http::{BadField, FieldName, Fields};
 
 /// A trace, and the place in it that a request has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +69,11 @@ impl From<bool> for Sampling {
 impl RemoteParent {
     /// What `traceparent` says; none where it is not valid.
     pub fn of_w3c(fields: &Fields) -> Option<RemoteParent> {
-        let mut all = fields.named(TRACEPARENT);
+        let mut all = fields.all(FieldName::Traceparent);
         let field = all.next()?;
         let (id, span, flags) = parts(field).filter(|_| all.next().is_none())?;
-        let is_sampled = number::<u8>(flags)? & 1 == 1;
-        RemoteParent::new(number(id)?, number(span)?, is_sampled.into())
+        let is_sampled = number(flags)? & 1 == 1;
+        RemoteParent::new(trace_number(id)?, number(span)?, is_sampled.into())
     }
 
     /// What Zipkin's single field says. `Break` if it says only that the request is not to be traced, or that it is.
@@ -84,7 +84,7 @@ impl RemoteParent {
         let (span, sampled) = (parts.next(), parts.next());
         let Some(span) = span else { return Some(ControlFlow::Break(b3_sampling(first))) };
         let sampling = sampled.map_or(Sampling::Undecided, b3_sampling);
-        RemoteParent::new(b3_trace(first)?, b3_span(span)?, sampling).map(ControlFlow::Continue)
+        RemoteParent::new(trace_number(first)?, b3_span(span)?, sampling).map(ControlFlow::Continue)
     }
 
     /// What its several fields say.
@@ -96,7 +96,7 @@ impl RemoteParent {
             Some(sampled) => b3_sampling(sampled),
             None => Sampling::Undecided,
         };
-        let ids = value(B3_TRACE).and_then(b3_trace).zip(value(B3_SPAN).and_then(b3_span));
+        let ids = value(B3_TRACE).and_then(trace_number).zip(value(B3_SPAN).and_then(b3_span));
         match ids {
             Some((trace_id, span)) => {
                 RemoteParent::new(trace_id, span, sampling).map(ControlFlow::Continue)
@@ -129,17 +129,19 @@ impl TraceContext {
     /// Tells an upstream of a span, by W3C's field.
     pub fn write_w3c(&self, span: u64, fields: &mut Fields) -> Result<(), BadField> {
         let mut text = *b"00-00000000000000000000000000000000-0000000000000000-00";
-        digits(self.trace_id, &mut text[3..35]);
-        digits(span.into(), &mut text[36..52]);
+        digits(&self.trace_id.to_be_bytes(), &mut text[3..35]);
+        digits(&span.to_be_bytes(), &mut text[36..52]);
         text[54] += u8::from(self.is_sampled());
-        fields.set_named(TRACEPARENT, &text)
+        let id = FieldName::Traceparent;
+        fields.remove(id);
+        fields.push_checked(id, id.as_str().as_bytes(), &text)
     }
 
     /// The same, by Zipkin's single field.
     pub fn write_b3(&self, span: u64, fields: &mut Fields) -> Result<(), BadField> {
         let mut text = *b"00000000000000000000000000000000-0000000000000000-0";
-        digits(self.trace_id, &mut text[..32]);
-        digits(span.into(), &mut text[33..49]);
+        digits(&self.trace_id.to_be_bytes(), &mut text[..32]);
+        digits(&span.to_be_bytes(), &mut text[33..49]);
         text[50] += u8::from(self.is_sampled());
         fields.set_named(B3, &text)
     }
@@ -147,8 +149,8 @@ impl TraceContext {
     /// The same, by its several fields.
     pub fn write_b3_multi(&self, span: u64, fields: &mut Fields) -> Result<(), BadField> {
         let (mut trace, mut own) = ([0; 32], [0; 16]);
-        digits(self.trace_id, &mut trace);
-        digits(span.into(), &mut own);
+        digits(&self.trace_id.to_be_bytes(), &mut trace);
+        digits(&span.to_be_bytes(), &mut own);
         fields.remove_named(B3_FLAGS);
         fields.remove_named(B3_PARENT);
         fields.set_named(B3_TRACE, &trace)?;
@@ -159,15 +161,11 @@ impl TraceContext {
     /// The id of the trace in digits.
     pub fn trace_digits(&self) -> [u8; 32] {
         let mut text = [0; 32];
-        digits(self.trace_id, &mut text);
+        digits(&self.trace_id.to_be_bytes(), &mut text);
         text
     }
 }
 
-/// W3C's field for the span that a request comes from.
-pub const TRACEPARENT: &[u8] = b"traceparent";
-/// What vendors add to that: it belongs to the trace that `traceparent` names.
-pub const TRACESTATE: &[u8] = b"tracestate";
 const B3: &[u8] = b"b3";
 const B3_TRACE: &[u8] = b"x-b3-traceid";
 const B3_SPAN: &[u8] = b"x-b3-spanid";
@@ -175,27 +173,46 @@ const B3_PARENT: &[u8] = b"x-b3-parentspanid";
 const B3_SAMPLED: &[u8] = b"x-b3-sampled";
 const B3_FLAGS: &[u8] = b"x-b3-flags";
 
-/// A number in hexadecimal digits, as many as there are.
-fn digits(mut number: u128, out: &mut [u8]) {
-    for digit in out.iter_mut().rev() {
-        *digit = b"0123456789abcdef"[(number & 15) as usize];
-        number >>= 4;
+/// The bytes of a number in hexadecimal digits.
+fn digits(number: &[u8], out: &mut [u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for (byte, pair) in number.iter().zip(out.chunks_exact_mut(2)) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
     }
 }
 
-/// The number that hexadecimal digits stand for.
-fn number<N: TryFrom<u128>>(text: &[u8]) -> Option<N> {
-    let mut number: u128 = 0;
+/// What each byte stands for as a hexadecimal digit; beyond 15 for none.
+const VALUES: [u8; 256] = {
+    const LOWER: &[u8; 16] = b"0123456789abcdef";
+    let (mut values, mut value, mut place) = ([0xff; 256], 0, 0);
+    while place < 16 {
+        values[LOWER[place] as usize] = value;
+        values[LOWER[place].to_ascii_uppercase() as usize] = value;
+        (value, place) = (value + 1, place + 1);
+    }
+    values
+};
+
+/// The number that sixteen hexadecimal digits stand for, or fewer.
+fn number(text: &[u8]) -> Option<u64> {
+    let (mut number, mut all) = (0, 0);
     for byte in text {
-        let digit = char::from(*byte).to_digit(16)?;
-        number = number << 4 | u128::from(digit);
+        let value = VALUES[usize::from(*byte)];
+        all |= value;
+        number = number << 4 | u64::from(value & 15);
     }
-    N::try_from(number).ok()
+    (all < 16 && text.len() <= 16).then_some(number)
 }
 
-/// Zipkin's older ids of traces have half as many digits.
-fn b3_trace(text: &[u8]) -> Option<u128> {
-    if matches!(text.len(), 16 | 32) { number(text) } else { None }
+/// The number of an id of a trace. Zipkin's older ones have half as many digits.
+fn trace_number(text: &[u8]) -> Option<u128> {
+    let (high, low) = match text.len() {
+        32 => text.split_at(16),
+        16 => (&[][..], text),
+        _ => return None,
+    };
+    Some(u128::from(number(high)?) << 64 | u128::from(number(low)?))
 }
 
 fn b3_span(text: &[u8]) -> Option<u64> {
@@ -303,7 +320,7 @@ mod tests {
             assert_eq!(RemoteParent::of_b3_multi(&fields), Some(ControlFlow::Continue(wanted)));
             context.write_w3c(6, &mut fields).unwrap();
             assert_eq!(
-                fields.named(TRACEPARENT).count(),
+                fields.all(FieldName::Traceparent).count(),
                 1,
                 "it takes the place of the one before"
             );

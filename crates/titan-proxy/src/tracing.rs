@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use titan_config::{Cap, Config, Percent, Propagation, Route, TraceParents};
-use titan_http::{BadField, Fields};
+use titan_http::{BadField, FieldName, Fields};
 use titan_io::io::Io;
 use titan_io::registry::Registry;
-use titan_observe::trace::{RemoteParent, Sampling, TRACESTATE, TraceContext};
+use titan_observe::trace::{RemoteParent, Sampling, TraceContext};
 
 /// How requests are traced.
 pub(crate) struct Tracing {
@@ -119,8 +119,8 @@ impl Tracing {
         fields: &mut Fields,
     ) -> Result<(), BadField> {
         // What vendors have added belongs to the trace that the client has named.
-        if trace.parent == 0 && fields.named(TRACESTATE).next().is_some() {
-            fields.remove_named(TRACESTATE);
+        if trace.parent == 0 {
+            fields.remove(FieldName::Tracestate);
         }
         trace.write_w3c(span, fields)?;
         if self.reads_b3 {

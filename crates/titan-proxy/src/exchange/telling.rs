@@ -5,11 +5,11 @@ use crate::snapshot::Snapshot;
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 use titan_config::Upstream;
-use titan_http::{Fields, Status};
+use titan_http::{FieldName, Fields, Status};
 use titan_io::body::{RequestBody, ResponseSink};
 use titan_io::error::{Error, Kind};
 use titan_observe::record::{CacheUse, Text, TlsVersion};
-use titan_observe::trace::{TRACEPARENT, trace_id};
+use titan_observe::trace::trace_id;
 use titan_policies::context::Step;
 use titan_policies::jwt;
 use titan_policies::policy::ExchangeEnd;
@@ -37,7 +37,7 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
         record.set_target(request.path(), request.query());
         match &snapshot.tracing {
             None => {
-                let trace = fields.named(TRACEPARENT).next().and_then(trace_id);
+                let trace = fields.get(FieldName::Traceparent).and_then(trace_id);
                 record.set(Text::TraceId, trace.unwrap_or_default());
             }
             Some(tracing) => {
