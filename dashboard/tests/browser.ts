@@ -58,11 +58,13 @@ export async function isAccessible(page: Page, what: string): Promise<void> {
     const run = (
       globalThis as unknown as {
         axe: {
-          run: () => Promise<{ violations: { id: string; help: string; nodes: { html: string; failureSummary: string }[] }[] }>;
+          run: (
+            options: object,
+          ) => Promise<{ violations: { id: string; help: string; nodes: { html: string; failureSummary: string }[] }[] }>;
         };
       }
     ).axe;
-    const { violations } = await run.run();
+    const { violations } = await run.run({ resultTypes: ["violations"] });
     return violations.map(
       ({ id, help, nodes }) =>
         `${id}: ${help}\n${nodes
