@@ -125,7 +125,8 @@ fn explains(head: &RequestHead) -> Result<bool, &'static str> {
     }
 }
 
-/// What the configuration in force makes of a request that was recorded, and why, without its body.
+/// What the configuration in force makes of a request that was recorded, and why. Its body and the
+/// certificate of its client are not known.
 async fn explanation(record: &Recorded<'_>, orders: &Orders, reloads: &Reloads) -> Value {
     let replayed = record.replayed();
     let question = Question {
@@ -139,11 +140,13 @@ async fn explanation(record: &Recorded<'_>, orders: &Orders, reloads: &Reloads) 
     match orders.explain(question).await {
         Ok(Explained { text, json }) => json!({
             "same_configuration": is_same,
+            "replaced": replayed.replaced,
             "text": replayed.mask(&text),
             "outcome": masked(&replayed, json),
         }),
         Err(why) => json!({
             "same_configuration": is_same,
+            "replaced": replayed.replaced,
             "text": replayed.mask(&why.to_string()),
             "outcome": null,
         }),

@@ -79,10 +79,16 @@ fn recorded(document: &Value) -> String {
         Some(true) => "which was in force then",
         _ => "which came into force later",
     };
+    let replaced = explanation["replaced"].as_array().into_iter().flatten();
+    let replaced: Vec<_> = replaced.filter_map(Value::as_str).map(plain).collect();
+    let but = match replaced.is_empty() {
+        true => String::new(),
+        false => format!(" (stars stand for secrets in {})", replaced.join(", ")),
+    };
     let text = explanation["text"].as_str().unwrap_or("-\n");
     let lines: Vec<_> = text.lines().map(plain).collect();
     let page = page(&Exchange(document));
-    format!("{page}\nwhat the configuration makes of it, {since}\n{}\n", lines.join("\n"))
+    format!("{page}\nwhat the configuration makes of it, {since}{but}\n{}\n", lines.join("\n"))
 }
 
 #[cfg(test)]

@@ -118,6 +118,9 @@ impl ExchangeRecord {
         };
         let number = self.facts.attempts;
         self.facts.attempts = number.saturating_add(1);
+        // The same endpoint may be asked again over another connection, without being chosen anew.
+        let before = self.attempts.last().and_then(|last| Some(last.began + last.took?));
+        let began = before.map_or(began, |end| began.max(end));
         let [upstream, endpoint, balance] = [upstream, endpoint, balance]
             .map(|text| self.push_within(MAX_TEXTS, [text.as_bytes()]));
         if self.attempts.len() >= MAX_ATTEMPTS {

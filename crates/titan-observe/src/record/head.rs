@@ -5,6 +5,8 @@ use titan_http::{Fields, Span};
 
 /// The longest text of a head that is copied at once; of a longer one each field is kept for which there is room.
 const MAX_HEAD: usize = 12 << 10;
+/// The most bytes that both heads and what is before them take. What comes behind them has the rest: claims.
+const MAX_HEADS: usize = MAX_FOREIGN - (8 << 10);
 /// The most fields of a head that are kept.
 const MAX_LINES: usize = 256;
 
@@ -24,17 +26,19 @@ impl ExchangeRecord {
 
     fn push_head(&mut self, fields: &Fields) {
         let (start, text) = (self.arena.len(), fields.text());
-        if text.len() <= MAX_HEAD && start + text.len() <= MAX_FOREIGN {
+        if text.len() <= MAX_HEAD && start + text.len() <= MAX_HEADS {
             self.arena.extend_from_slice(text);
             let lines = fields.spans().take(MAX_LINES);
             self.lines.extend(lines.map(|spans| moved(spans, start)));
             return;
         }
         for field in fields.iter().take(MAX_LINES) {
-            if self.arena.len() + field.name.len() >= MAX_FOREIGN {
+            if self.arena.len() + field.name.len() >= MAX_HEADS {
                 break;
             }
-            let line = pair(self.push(field.name), self.push(field.value));
+            let [name, value] =
+                [field.name, field.value].map(|text| self.push_within(MAX_HEADS, [text]));
+            let line = pair(name, value);
             self.lines.push(line);
         }
     }

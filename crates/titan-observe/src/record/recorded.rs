@@ -26,43 +26,46 @@ pub struct Masked<'r> {
     pub value: &'r [u8],
 }
 
-/// A request as its client has sent it, secrets among it.
+/// A request that may be asked about once more.
 pub struct Replayed {
     /// The method.
     pub method: String,
     /// The absolute URL.
     pub url: String,
-    /// The header fields, each as in `Name: value`.
+    /// The header fields, each as in `Name: value`. The credentials of `Authorization` are among them.
     pub fields: Vec<String>,
     /// Whose connection it came over.
     pub peer: Option<IpAddr>,
-    /// What must not be seen of what is made of it, the longest first.
-    secrets: Vec<String>,
+    /// What has stars in place of what the client sent.
+    pub replaced: Vec<String>,
+    /// What must not be seen of what is made of it.
+    credentials: Option<String>,
 }
 
 impl Replayed {
-    /// A text about it, with stars in place of what is secret.
+    /// A text about it, with stars in place of its credentials.
     pub fn mask(&self, text: &str) -> String {
-        let mut masked = text.to_owned();
-        for secret in &self.secrets {
-            masked = masked.replace(secret.as_str(), "***");
+        match &self.credentials {
+            None => text.to_owned(),
+            Some(credentials) => text.replace(credentials.as_str(), "***"),
         }
-        masked
+    }
+
+    /// Whether a field is as it came: credentials long enough to be found again wherever they are shown.
+    fn keeps(&mut self, name: &str, value: &str) -> bool {
+        let (_, credentials) = value.split_once(' ').unwrap_or_default();
+        let is_kept = name.eq_ignore_ascii_case("authorization")
+            && credentials.len() >= MIN_CREDENTIALS
+            && self.credentials.is_none();
+        if is_kept {
+            self.credentials = Some(credentials.to_owned());
+        }
+        is_kept
     }
 }
 
-/// A value that is secret, and each part of it that may be one: the scheme of credentials is none, but what follows it is.
-fn parts(value: &str) -> Vec<String> {
-    let inner = value.split([' ', ';', ',', '=', '"']).filter(|part| part.len() >= MIN_SECRET);
-    let mut parts: Vec<_> = inner.map(str::to_owned).collect();
-    if value.len() >= MIN_SECRET {
-        parts.push(value.to_owned());
-    }
-    parts
-}
-
-/// What is shorter is in texts by chance.
-const MIN_SECRET: usize = 4;
+/// Shorter ones would be in texts by chance.
+const MIN_CREDENTIALS: usize = 16;
 
 /// What stands in place of what is secret.
 const MASK: &[u8] = b"***";
@@ -102,28 +105,38 @@ impl<'r> Recorded<'r> {
         bare_url(self.request_field(b"referer").unwrap_or_default())
     }
 
-    /// The request as its client has sent it, for asking once more what would become of it. Nothing of it is to be shown.
+    /// The request as it may be asked about once more: with stars in place of secrets, but for the credentials that `Authorization`
+    /// has, by which policies decide.
     pub fn replayed(&self) -> Replayed {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let scheme = self.facts.scheme.as_str();
-        let (host, target) = (text(self.text(Text::Host)), text(self.raw(Text::Target)));
-        let (mut fields, mut secrets) = (Vec::new(), Vec::new());
-        let mut names = SecretNames::default();
-        for (name, value) in self.pairs(CaptureKind::RequestHeader) {
-            if names.is_secret(name) || shows_secret(value, &mut names) {
-                secrets.extend(parts(&text(value)));
+        let mut replayed = Replayed {
+            method: text(self.text(Text::Method)),
+            url: format!("{}://{}", self.facts.scheme.as_str(), text(self.text(Text::Host))),
+            fields: Vec::new(),
+            peer: self.facts.peer,
+            replaced: Vec::new(),
+            credentials: None,
+        };
+        let (mut secrets, mut query) = (SecretNames::default(), Vec::new());
+        replayed.url.push_str(&text(self.path()));
+        if self.write_query(&mut secrets, &mut query) {
+            replayed.url.push('?');
+            replayed.url.push_str(&text(&query));
+            if split(self.raw(Text::Target)).1 != Some(&query[..]) {
+                replayed.replaced.push("the query".to_owned());
             }
-            fields.push(format!("{}: {}", text(name), text(value)));
         }
-        let mut shown = Vec::new();
-        if self.write_query(&mut names, &mut shown) && !target.ends_with(&text(&shown)) {
-            let query = target.split_once('?').map_or("", |(_, query)| query);
-            secrets.extend(query.split(['&', '=']).flat_map(parts));
+        let shown = self.values(CaptureKind::RequestHeader, &mut secrets).map(|it| it.value);
+        let shown: Vec<_> = shown.collect();
+        for ((name, value), shown) in self.pairs(CaptureKind::RequestHeader).zip(shown) {
+            let (name, value, shown) = (text(name), text(value), text(shown));
+            let is_kept = replayed.keeps(&name, &value);
+            if !is_kept && shown != value {
+                replayed.replaced.push(name.clone());
+            }
+            replayed.fields.push(format!("{name}: {}", if is_kept { &value } else { &shown }));
         }
-        // The longest first: one may be a part of another.
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        let (method, url) = (text(self.text(Text::Method)), format!("{scheme}://{host}{target}"));
-        Replayed { method, url, fields, peer: self.facts.peer, secrets }
+        replayed
     }
 
     /// The policies that let the request pass, in their order.

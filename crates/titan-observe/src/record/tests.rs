@@ -45,6 +45,11 @@ fn duration() -> impl Strategy<Value = Option<Duration>> {
     prop::option::of((0..u32::MAX - 1).prop_map(|micros| Duration::from_micros(micros.into())))
 }
 
+/// What no value becomes a secret by: a URL with a user is one.
+fn harmless() -> impl Strategy<Value = u8> {
+    any::<u8>().prop_map(|byte| if b"@=%".contains(&byte) { b'a' } else { byte })
+}
+
 fn facts() -> impl Strategy<Value = Facts> {
     let status = || (0u16..700).prop_map(Status::from_code);
     let address = || prop::option::of(any::<IpAddr>());
@@ -106,7 +111,7 @@ proptest! {
     #[test]
     fn what_is_noted_is_what_is_read(
         facts in facts(),
-        texts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 4),
+        texts in prop::collection::vec(prop::collection::vec(harmless(), 0..40), 4),
     ) {
         let mut record = ExchangeRecord { facts, ..ExchangeRecord::default() };
         record.set(Text::Route, b"another one before");
@@ -142,7 +147,10 @@ proptest! {
             let attempt = record.attempt_at(&endpoint).unwrap();
             (attempt.status, attempt.is_reused) = (*status, place == 2);
             (attempt.connect, attempt.tls, attempt.head) = (times[1], times[2], times[3]);
-            (attempt.took, attempt.caused_by) = (times[4], Some(Side::Upstream));
+            attempt.caused_by = Some(Side::Upstream);
+        }
+        for place in 0..statuses.len() {
+            record.attempt_at(&format!("10.0.0.{place}:80")).unwrap().took = times[4];
         }
         read(&record, |read| {
             let attempts: Vec<_> = read.attempts().collect();
@@ -361,7 +369,12 @@ fn a_long_head_is_kept_as_far_as_there_is_room() {
             [(b'A', 1), (b'B', MAX_TEXT), (b'C', MAX_TEXT)]
         );
         let response = lengths(CaptureKind::ResponseHeader);
-        assert_eq!(response[..2], [(b'D', MAX_TEXT), (b'E', MAX_TEXT)]);
-        assert!(response[2].1 < MAX_TEXT && response.len() <= 3, "{response:?}");
+        assert_eq!(response[0], (b'D', MAX_TEXT));
+        assert!(response[1].1 < MAX_TEXT && response.len() == 2, "{response:?}");
+    });
+    record.add_claim(b"sub", b"alice");
+    read(&record, |read| {
+        let mut secrets = SecretNames::default();
+        assert_eq!(read.values(CaptureKind::Claim, &mut secrets).next().unwrap().value, b"alice");
     });
 }

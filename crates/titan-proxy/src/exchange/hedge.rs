@@ -324,6 +324,7 @@ impl<'r, 'x> Runner<'r, 'x> {
             let connection = ready!(connecting.as_mut().poll(cx))?;
             let (_, running) = self.connecting.take().ok_or(Kind::Internal)?;
             note_connection(&connection, tries.cells);
+            exchange.record.tell_raced_connection(self.attempt, &connection);
             exchange.send_request((*tries.how, self.time), running, connection, self.pending)?;
         }
         match self.pending {

@@ -103,6 +103,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             if !is_free || !self.may_repeat(tries.how.retries, error.nothing_was_done()) {
                 return Err(error);
             }
+            self.record.tell_attempt_over(attempt, Some(error));
             self.start_body_over();
             new = true;
         }

@@ -46,13 +46,14 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
                 record.set(Text::TraceId, &trace.trace_digits());
             }
         }
-        record.set_request_head(fields);
         record.set(Text::Listener, origin.listener_policy.name().as_bytes());
         if let Some(agreed) = &origin.agreed {
             let version = if agreed.is_tls13 { TlsVersion::Tls13 } else { TlsVersion::Tls12 };
             record.facts.tls = Some(version);
             record.set(Text::Sni, agreed.server_name.as_deref().unwrap_or_default().as_bytes());
         }
+        // Behind what is short: there may be no room for all of it.
+        record.set_request_head(fields);
         noted.telling = Some(telling);
     }
 
@@ -208,6 +209,20 @@ impl Record {
             attempt.is_reused = connection.opening().is_none();
             attempt.connect = connection.opening().map(Opening::connect);
             attempt.tls = opening.tls();
+        }
+    }
+
+    /// The same for one of two attempts beside each other, which wait for nothing else.
+    pub(super) fn tell_raced_connection(
+        &mut self,
+        attempt: &Attempt,
+        connection: &PooledConnection,
+    ) {
+        let Some(telling) = &mut self.telling else { return };
+        if let Some(attempt) = telling.record.attempt_at(&attempt.endpoint().text) {
+            attempt.is_reused = connection.opening().is_none();
+            attempt.connect = connection.opening().map(Opening::connect);
+            attempt.tls = connection.opening().and_then(|opening| opening.tls());
         }
     }
 

@@ -118,6 +118,62 @@ fn each_attempt_is_kept() {
 }
 
 #[test]
+fn a_connection_that_had_died_is_an_attempt_with_an_end() {
+    let upstream = upstream::listens();
+    let gateway = gateway("", &[&upstream]);
+    let mut client = gateway.connects();
+    client.sends("GET /1 HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut endpoint = upstream.accepts();
+    endpoint.request();
+    endpoint.sends(ok_with("", "a"));
+    client.response().has_status(200);
+    client.sends("GET /2 HTTP/1.1\r\nHost: a\r\n\r\n");
+    endpoint.request();
+    endpoint.closes();
+    let mut next = upstream.accepts();
+    next.request();
+    next.sends(ok_with("", "b"));
+    let record = recorded(&gateway, &id(&client.response()));
+    let tried = record["tried"].as_array().unwrap();
+    assert_eq!(tried.len(), 2, "{record:#}");
+    let [first, second] = [&tried[0], &tried[1]];
+    assert_eq!((&first["reused"], &second["reused"]), (&true.into(), &false.into()));
+    assert_eq!(first["error"], "upstream-closed");
+    let time = |of: &Value, name: &str| of[name].as_f64().unwrap();
+    assert!(
+        time(second, "began_ms") >= time(first, "began_ms") + time(first, "took_ms") - 0.002,
+        "{record:#}"
+    );
+    assert!(second["connect_ms"].is_number(), "{record:#}");
+}
+
+#[test]
+fn how_a_second_attempt_got_its_connection_is_kept() {
+    let (one, other) = (upstream::listens(), upstream::listens());
+    let gateway = gateway(
+        "routes: [{ upstream: u }]\nupstreams: { u: { endpoints: [$0, $1], hedge: 1ms } }",
+        &[&one, &other],
+    );
+    let mut client = gateway.connects();
+    client.sends("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let (mut first, mut second) = (one.accepts(), other.accepts());
+    first.request();
+    second.request();
+    first.sends(ok_with("", "a"));
+    let record = recorded(&gateway, &id(&client.response()));
+    let tried = record["tried"].as_array().unwrap();
+    assert_eq!(tried.len(), 2, "{record:#}");
+    let hedge = tried.iter().find(|it| it["kind"] == "hedge").unwrap();
+    assert_eq!(
+        (&hedge["reused"], hedge["connect_ms"].is_number()),
+        (&false.into(), true),
+        "{record:#}"
+    );
+    assert!(hedge["took_ms"].is_number(), "it has ended: {record:#}");
+    assert_eq!(tried[1]["kind"], "first", "the one that decides is the last: {record:#}");
+}
+
+#[test]
 fn heads_of_http2_are_kept_like_others() {
     let upstream = upstream::replies(ok_with("", "a"));
     let gateway = gateway("", &[&upstream]);

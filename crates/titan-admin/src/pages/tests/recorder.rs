@@ -9,7 +9,7 @@ pub(super) fn asks(gateway: &Gateway, path: &str) -> String {
     let address = gateway.listeners()[0].socket_address;
     let mut client = TcpStream::connect(address.unwrap()).unwrap();
     let head = format!(
-        "GET {path} HTTP/1.1\r\nHost: shop.example\r\nAuthorization: Bearer abc\r\nX-Html: <b>\u{1b}[31m\u{202e}\r\n\
+        "GET {path} HTTP/1.1\r\nHost: shop.example\r\nAuthorization: Bearer abcdefghijklmnopqrst\r\nX-Pin: 123\r\nCookie: a=refuses\r\nX-Html: <b>\u{1b}[31m\u{202e}\r\n\
          Connection: close\r\n\r\n"
     );
     // A control byte is for nobody to send.
@@ -105,7 +105,7 @@ fn exchanges_are_told_live_until_the_reader_goes() {
 #[test]
 fn what_became_of_a_request_is_explained_without_its_secrets() {
     let desk = Desk::new();
-    let id = asks(&desk.gateway, "/a?token=abcdef");
+    let id = asks(&desk.gateway, "/a?token=ab%2Bc&page=2");
     let target = format!("/recorder/{id}?explain=true");
     let explained = |order: Order| {
         let Order::Configuration(ConfigOrder::Explain { question, done }) = order else {
@@ -113,14 +113,15 @@ fn what_became_of_a_request_is_explained_without_its_secrets() {
         };
         assert_eq!(
             (&*question.method, &*question.url),
-            ("GET", "http://shop.example/a?token=abcdef")
+            ("GET", "http://shop.example/a?token=***&page=2")
         );
         assert_eq!(question.client, Some("127.0.0.1".parse().unwrap()));
         let asked = question.fields.join(" | ");
-        assert!(asked.contains("Authorization: Bearer abc"), "{asked}");
+        assert!(asked.contains("Authorization: Bearer abcdefghijklmnopqrst"), "{asked}");
         let text = format!("route r\nwithout {asked} {}\n", question.url);
-        let json =
-            json!({ "forwarded": { "headers": [["X-Token", "Bearer abc"]] }, "status": 200 });
+        assert!(asked.contains("X-Pin: *** | Cookie: ***"), "{asked}");
+        let token = "abcdefghijklmnopqrst";
+        let json = json!({ "forwarded": { "headers": [["X-Token", token]] }, "status": 200 });
         let _ = done.send(Ok(orders::Explained { text, json }));
     };
     let ask = Ask { target: &target, ..Ask::default() };
@@ -129,5 +130,8 @@ fn what_became_of_a_request_is_explained_without_its_secrets() {
     assert_eq!((status, &explanation["same_configuration"]), (200, &json!(true)));
     assert!(explanation["text"].as_str().unwrap().starts_with("route r\n"));
     assert_eq!(explanation["outcome"]["forwarded"]["headers"][0][1], "***");
-    assert!(!exchange.to_string().contains("abc"), "{exchange:#}");
+    assert_eq!(explanation["replaced"], json!(["the query", "X-Pin", "Cookie"]));
+    for secret in ["abcdefgh", "ab%2Bc", "ab+c", "123\"", "refuses"] {
+        assert!(!exchange.to_string().contains(secret), "{secret}: {exchange:#}");
+    }
 }
