@@ -222,7 +222,7 @@ impl Record {
         if let Some(attempt) = telling.record.attempt_at(&attempt.endpoint().text) {
             attempt.is_reused = connection.opening().is_none();
             attempt.connect = connection.opening().map(Opening::connect);
-            attempt.tls = connection.opening().and_then(|opening| opening.tls());
+            attempt.tls = connection.opening().and_then(Opening::tls);
         }
     }
 
