@@ -92,7 +92,11 @@ impl Setup {
         if engine == Engine::Bare {
             return matches!(
                 self,
-                Self::Policy(_) | Self::Compress(_) | Self::Compared(..) | Self::Logged | Self::Reloads
+                Self::Policy(_)
+                    | Self::Compress(_)
+                    | Self::Compared(..)
+                    | Self::Logged
+                    | Self::Reloads
             );
         }
         match self {
