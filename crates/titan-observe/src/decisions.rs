@@ -128,7 +128,11 @@ fn attempt(
     let ended = took.map(|took| began + took);
     match (error, caused_by) {
         (b"", _) if ended.is_some() && !is_last => {
-            tell(ended, What::Attempt, format!("{endpoint}: not waited for any more"));
+            let what = match head {
+                Some(_) => "another attempt follows",
+                None => "not waited for any more",
+            };
+            tell(ended, What::Attempt, format!("{endpoint}: {what}"));
         }
         (b"", _) => {}
         (code, side) => {
@@ -240,6 +244,22 @@ mod tests {
              13.0 ms attempt: 10.0.0.2:80 responds with 200 after 9.0 ms\n\
              25.0 ms response: the client gets 200, 512 bytes"
         );
+    }
+
+    #[test]
+    fn a_response_that_is_retried_was_waited_for() {
+        let mut record = ExchangeRecord::default();
+        let micros = Duration::from_micros;
+        let chosen =
+            |endpoint| Chosen { upstream: "pool", endpoint, balance: "random", choices: 2 };
+        record.begin_attempt(false, Duration::ZERO, chosen("a:1"));
+        let first = record.attempt_at("a:1").unwrap();
+        (first.head, first.status) = (Some(micros(900)), Status::from_code(503));
+        record.end_attempt("a:1", micros(950), None);
+        record.begin_attempt(false, micros(960), chosen("b:1"));
+        let told = told(&record);
+        assert!(told.contains("\n950 us attempt: a:1: another attempt follows\n"), "{told}");
+        assert!(!told.contains("not waited for"), "{told}");
     }
 
     #[test]
