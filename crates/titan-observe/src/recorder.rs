@@ -81,13 +81,19 @@ pub struct Search {
 const PARTS: usize = 8;
 
 impl Recorder {
-    /// From now on it has that many bytes at most.
+    /// From now on it has that many bytes at most. With none it is off: it has nothing, takes nothing, and its taps end.
     pub fn limit(&self, bytes: usize) {
         let mut kept = self.kept();
-        let part = bytes / PARTS;
         if bytes == 0 {
-            kept.slowest = Slowest::default();
+            *kept = Kept::default();
+            self.slow.switch_off();
+            self.taps.close();
+            return;
         }
+        if kept.is_off() {
+            self.slow.switch_on();
+        }
+        let part = bytes / PARTS;
         kept.failed.limit(part);
         kept.slow.limit(part);
         kept.last.limit(bytes - 2 * part);
@@ -95,8 +101,8 @@ impl Recorder {
 
     /// Whether an exchange may be worth to be kept for longer than others. Any thread may ask.
     pub fn notes(&self, record: &ExchangeRecord) -> bool {
-        let facts = &record.facts;
-        has_failed(facts) || self.slow.is_reached(record.time_to_head())
+        let is_worth = has_failed(&record.facts) || self.slow.is_reached(record.time_to_head());
+        is_worth && !self.slow.is_off()
     }
 
     /// The records for which the filter holds, the latest first.
@@ -125,14 +131,27 @@ impl Recorder {
         }
     }
 
-    /// Tells from now on of each exchange for which the filter holds, but of no more than so many in a second.
+    /// Tells from now on of each exchange for which the filter holds, but of no more than so many in a second. Of none while the
+    /// recorder is off.
     pub fn tap(&self, filter: Filter, rate: u32) -> Result<Tap, TooManyTaps> {
-        self.taps.open(filter, rate)
+        // Locked, lest it is switched off in between.
+        let kept = self.kept();
+        let tap = self.taps.open(filter, rate)?;
+        if kept.is_off() {
+            self.taps.close();
+        }
+        Ok(tap)
     }
 
     /// Nothing panics while it is locked; what was kept is whole in any case.
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn is_off(&self) -> bool {
+        self.last.most() == 0
     }
 }
 
@@ -144,6 +163,10 @@ impl Subscriber for RecorderWriter {
         let Recorder { slow, taps, .. } = &*self.0;
         taps.tell(batch.records());
         let mut kept = self.0.kept();
+        // Batches may be under way when it is switched off.
+        if kept.is_off() {
+            return;
+        }
         let Kept { last, failed, slow: slow_store, failures, slowest } = &mut *kept;
         let Some((first, _)) = Recorded::first_of(batch.records()) else { return };
         slowest.turn(first.facts.started, slow, slow_store);

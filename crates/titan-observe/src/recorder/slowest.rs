@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// From how long on an exchange is among the slowest, as far as workers know.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct SlowMark(AtomicU64);
 
 /// Those of the minute that runs.
@@ -29,8 +29,24 @@ const OF_A_MINUTE: usize = 16;
 /// How many bytes they have at most.
 const MOST_BYTES: usize = 256 << 10;
 const MINUTE: u64 = 60_000_000;
+/// What the mark is while nothing is kept.
+const OFF: u64 = u64::MAX;
 
 impl SlowMark {
+    /// Nothing is kept from now on.
+    pub(super) fn switch_off(&self) {
+        self.0.store(OFF, Ordering::Relaxed);
+    }
+
+    /// Something is kept from now on.
+    pub(super) fn switch_on(&self) {
+        self.set(Duration::ZERO);
+    }
+
+    pub(super) fn is_off(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == OFF
+    }
+
     /// Whether what took so long may be among the slowest.
     pub(super) fn is_reached(&self, took: Duration) -> bool {
         took >= Duration::from_micros(self.0.load(Ordering::Relaxed))
@@ -38,7 +54,13 @@ impl SlowMark {
 
     fn set(&self, to: Duration) {
         let micros = u64::try_from(to.as_micros()).unwrap_or(u64::MAX);
-        self.0.store(micros, Ordering::Relaxed);
+        self.0.store(micros.min(OFF - 1), Ordering::Relaxed);
+    }
+}
+
+impl Default for SlowMark {
+    fn default() -> SlowMark {
+        SlowMark(AtomicU64::new(OFF))
     }
 }
 

@@ -71,6 +71,13 @@ impl Taps {
         }
     }
 
+    /// Closes all: each reader gets what waits for it, and no more.
+    pub(super) fn close(&self) {
+        let mut open = self.lock();
+        open.clear();
+        self.count.store(0, Ordering::Release);
+    }
+
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.lock().len()
@@ -98,7 +105,7 @@ impl OpenTap {
 }
 
 impl Tap {
-    /// The next record; none when the recorder has ended.
+    /// The next record; none when the recorder has ended, or was switched off.
     pub async fn next(&mut self) -> Option<Box<[u8]>> {
         self.records.recv().await
     }

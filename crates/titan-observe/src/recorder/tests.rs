@@ -168,7 +168,25 @@ fn memory_is_bounded_and_failures_outlast_the_rest() {
     worker.recorder.limit(0);
     assert_eq!(worker.recorder.coverage().bytes, 0);
     worker.tell(&record("/late", 5_000, 502));
-    assert!(worker.find("path=/late").len() <= 1 && worker.recorder.coverage().bytes == 0);
+    assert!(worker.find("").is_empty() && worker.recorder.coverage().bytes == 0);
+}
+
+#[test]
+fn what_is_off_keeps_nothing_and_tells_nobody() {
+    let mut worker = Worker::new(1 << 20);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let mut tap = worker.recorder.tap(Filter::default(), 9).unwrap();
+    worker.push(&record("/late", 1, 502));
+    worker.recorder.limit(0);
+    worker.hand_on();
+    assert!(runtime.block_on(tap.next()).is_none(), "it has ended");
+    let mut late = worker.recorder.tap(Filter::default(), 9).unwrap();
+    assert!(runtime.block_on(late.next()).is_none(), "it has never begun");
+    assert!(!worker.recorder.notes(&record("/", 1, 502)), "nothing is worth to be marked");
+    worker.recorder.limit(1 << 20);
+    assert!(worker.find("").is_empty());
+    assert!(worker.recorder.notes(&record("/", 1, 502)));
+    assert!(worker.recorder.notes(&record("/", 1, 200)));
 }
 
 #[test]
