@@ -51,7 +51,7 @@ struct Kept {
 pub struct Coverage {
     /// Since when it has every exchange, in microseconds since 1970; none while it has none.
     pub since: Option<u64>,
-    /// Bytes of all records.
+    /// The memory of all records.
     pub bytes: usize,
     /// How many there are at most.
     pub bytes_at_most: usize,

@@ -17,8 +17,15 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 pub const BATCH: usize = 256 << 10;
 /// How many batches of one worker may be on their way: with `BATCH`, 8 MiB and one record each.
 pub const MAX_BATCHES: usize = 32;
+/// The memory of a batch that becomes full: the last record may be beyond `BATCH`.
+const WHOLE: usize = BATCH + (16 << 10);
+/// From how many bytes on a batch gets that memory at once: a busy worker fills it.
+const SMALL: usize = BATCH / 4;
 /// How many emptied batches a worker gets back; others are freed.
 const MAX_RETURNED: usize = 4;
+
+/// Memory of a batch: for its records, and for where the notable ones begin.
+type Memory = (Vec<u8>, Vec<u32>);
 
 /// A worker's end.
 pub struct Ring<M> {
@@ -30,8 +37,8 @@ pub struct Ring<M> {
     /// How many were dropped since that was asked.
     dropped: u64,
     on_their_way: Arc<AtomicUsize>,
-    emptied: Receiver<Vec<u8>>,
-    give_back: SyncSender<Vec<u8>>,
+    emptied: Receiver<Memory>,
+    give_back: SyncSender<Memory>,
     reader: SyncSender<M>,
 }
 
@@ -42,7 +49,7 @@ pub struct Batch {
     notable: Vec<u32>,
     is_on_its_way: AtomicBool,
     on_their_way: Arc<AtomicUsize>,
-    give_back: SyncSender<Vec<u8>>,
+    give_back: SyncSender<Memory>,
 }
 
 impl<M: From<Batch>> Ring<M> {
@@ -70,6 +77,9 @@ impl<M: From<Batch>> Ring<M> {
         if is_notable {
             self.notable.push(u32::try_from(self.filling.len()).expect("bounded by `BATCH`"));
         }
+        if self.filling.len() >= SMALL && self.filling.capacity() < WHOLE {
+            self.filling.reserve_exact(WHOLE - self.filling.len());
+        }
         record.write_to(&mut self.filling);
         self.records += 1;
     }
@@ -77,6 +87,12 @@ impl<M: From<Batch>> Ring<M> {
     /// How many records were dropped since the last call.
     pub fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
+    }
+
+    /// The memory that there is for further records.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.filling.capacity()
     }
 
     /// Hands on what has been collected; false if it stays here, because too much is on its way.
@@ -88,12 +104,13 @@ impl<M: From<Batch>> Ring<M> {
         if self.on_their_way.load(Ordering::Acquire) >= MAX_BATCHES {
             return false;
         }
-        let next = self.emptied.try_recv().unwrap_or_default();
-        let records = std::mem::replace(&mut self.filling, next);
+        let (records, notable) = self.emptied.try_recv().unwrap_or_default();
+        let records = std::mem::replace(&mut self.filling, records);
+        let notable = std::mem::replace(&mut self.notable, notable);
         self.on_their_way.fetch_add(1, Ordering::Relaxed);
         let batch = Batch {
             records,
-            notable: std::mem::take(&mut self.notable),
+            notable,
             is_on_its_way: AtomicBool::new(true),
             on_their_way: Arc::clone(&self.on_their_way),
             give_back: self.give_back.clone(),
@@ -118,6 +135,11 @@ impl Batch {
         self.notable.iter().map(|start| &self.records[*start as usize..])
     }
 
+    /// The memory that it takes.
+    pub fn capacity(&self) -> usize {
+        size_of::<Batch>() + self.records.capacity() + self.notable.capacity() * size_of::<u32>()
+    }
+
     /// Says that it has come to its reader, who may keep it: it is under way no more.
     pub fn arrive(&self) {
         if self.is_on_its_way.swap(false, Ordering::Relaxed) {
@@ -129,8 +151,13 @@ impl Batch {
 impl Drop for Batch {
     fn drop(&mut self) {
         let mut records = std::mem::take(&mut self.records);
+        let mut notable = std::mem::take(&mut self.notable);
         records.clear();
-        let _ = self.give_back.try_send(records);
+        notable.clear();
+        // What a long record has made larger than usual would stay so.
+        if records.capacity() <= WHOLE {
+            let _ = self.give_back.try_send((records, notable));
+        }
         self.arrive();
     }
 }
@@ -215,6 +242,25 @@ mod tests {
         }
         drop(kept);
         assert_eq!(ring.on_their_way.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_full_batch_has_no_more_memory_than_it_fills() {
+        let (sender, receiver) = sync_channel::<Batch>(MAX_BATCHES);
+        let (mut ring, one) = (Ring::new(sender), record(&"x".repeat(1_000)));
+        for round in 0..4 {
+            ring.push(&one, true);
+            assert_eq!(ring.capacity() >= BATCH, round > 1, "memory comes back");
+            while ring.filling.len() < BATCH {
+                ring.push(&one, true);
+            }
+            assert!(ring.flush());
+            let batch = receiver.try_recv().unwrap();
+            let marks = batch.notable.capacity() * size_of::<u32>();
+            let memory = batch.records.capacity() + marks + size_of::<Batch>();
+            assert_eq!(batch.capacity(), memory);
+            assert!(batch.records.capacity() <= WHOLE && marks <= 2_048, "{memory}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub(super) struct Store {
     open: Vec<u8>,
     /// When the first exchange in it has started.
     open_since: u64,
-    /// Bytes of all chunks.
+    /// The memory of all chunks.
     bytes: usize,
 }
 
@@ -48,12 +48,24 @@ impl Records {
             Records::Copied(bytes) => bytes,
         }
     }
+
+    /// The memory that they take.
+    pub(super) fn capacity(&self) -> usize {
+        match self {
+            Records::Batch(batch) => batch.capacity(),
+            Records::Copied(bytes) => bytes.len(),
+        }
+    }
 }
 
 impl Store {
-    /// Keeps that many bytes at most.
+    /// Takes that many bytes of memory at most.
     pub(super) fn limit(&mut self, most: usize) {
         self.most = most;
+        if self.open.capacity() > self.chunk() {
+            self.close();
+            self.open = Vec::new();
+        }
         self.shrink();
     }
 
@@ -61,8 +73,9 @@ impl Store {
         self.most
     }
 
+    /// The memory that it takes.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes + self.open.len()
+        self.bytes + self.open.capacity()
     }
 
     /// When the first exchange has started that it has, and from which on it has all that it was given.
@@ -71,11 +84,11 @@ impl Store {
         self.chunks.front().map(|chunk| chunk.since).or(open)
     }
 
-    /// Keeps a batch. Of a small one the records are copied: its memory has room for many more.
+    /// Keeps a batch. Of one whose memory has room for many more, the records are copied.
     pub(super) fn keep(&mut self, batch: &Arc<Batch>) {
         let records = batch.records();
         let Some((first, _)) = Recorded::first_of(records) else { return };
-        if records.len() < CHUNK {
+        if records.len() < CHUNK || records.len() < batch.capacity() / 4 * 3 {
             return self.copy(records, first.facts.started);
         }
         self.close();
@@ -87,13 +100,22 @@ impl Store {
         if self.most == 0 {
             return;
         }
+        let (chunk, mut needed) = (self.chunk(), self.open.len() + records.len());
+        if needed > chunk {
+            self.close();
+            needed = records.len();
+        }
+        if needed > chunk {
+            return self.add(Records::Copied(records.into()), started);
+        }
         if self.open.is_empty() {
             self.open_since = started;
         }
-        self.open.extend_from_slice(records);
-        if self.open.len() >= CHUNK.min(self.most / PARTS) {
-            self.close();
+        if needed > self.open.capacity() {
+            let more = needed.next_power_of_two().min(chunk) - self.open.len();
+            self.open.reserve_exact(more);
         }
+        self.open.extend_from_slice(records);
         self.shrink();
     }
 
@@ -102,6 +124,18 @@ impl Store {
         let open = Records::Copied(self.open.as_slice().into());
         let chunks = self.chunks.iter().map(|chunk| chunk.records.clone());
         chunks.chain([open]).collect()
+    }
+
+    /// The memory that it takes, counted anew.
+    #[cfg(test)]
+    pub(super) fn capacities(&self) -> usize {
+        let chunks = self.chunks.iter().map(|chunk| chunk.records.capacity());
+        self.open.capacity() + chunks.sum::<usize>()
+    }
+
+    /// How many bytes of copies are a chunk.
+    fn chunk(&self) -> usize {
+        CHUNK.min(self.most / PARTS)
     }
 
     fn close(&mut self) {
@@ -113,7 +147,7 @@ impl Store {
     }
 
     fn add(&mut self, records: Records, since: u64) {
-        self.bytes += records.bytes().len();
+        self.bytes += records.capacity();
         self.chunks.push_back(Chunk { records, since });
         self.shrink();
     }
@@ -122,7 +156,7 @@ impl Store {
         while self.bytes() > self.most
             && let Some(oldest) = self.chunks.pop_front()
         {
-            self.bytes -= oldest.records.bytes().len();
+            self.bytes -= oldest.records.capacity();
         }
         if self.bytes() > self.most {
             self.open = Vec::new();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::observer::{Message, Observer};
 use crate::record::{Chosen, ExchangeRecord, Text};
-use crate::ring::{MAX_BATCHES, Ring};
+use crate::ring::{BATCH, MAX_BATCHES, Ring};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 use titan_http::Status;
@@ -32,10 +32,21 @@ impl Worker {
 
     fn hand_on(&mut self) {
         self.ring.flush();
+        self.take();
+    }
+
+    /// Takes what the ring has handed on by itself.
+    fn take(&mut self) {
         while let Ok(Message::Records(batch)) = self.batches.try_recv() {
             batch.arrive();
             self.writer.take(&Arc::new(batch));
         }
+    }
+
+    /// The memory that is taken, but for the slowest of the minute.
+    fn memory(&self) -> usize {
+        let kept = self.recorder.kept();
+        [&kept.last, &kept.failed, &kept.slow].iter().map(|store| store.capacities()).sum()
     }
 
     fn tell(&mut self, record: &ExchangeRecord) {
@@ -160,7 +171,8 @@ fn memory_is_bounded_and_failures_outlast_the_rest() {
         if second % 100 == 0 {
             worker.hand_on();
         }
-        assert!(worker.recorder.coverage().bytes <= 1 << 20);
+        assert_eq!(worker.recorder.coverage().bytes, worker.memory());
+        assert!(worker.memory() <= 1 << 20);
     }
     assert_eq!(worker.find("failed=true"), ["/failed"]);
     assert!(worker.recorder.coverage().since > Some(2_000_000), "the oldest have given way");
@@ -193,13 +205,38 @@ fn what_is_off_keeps_nothing_and_tells_nobody() {
 fn whole_batches_are_kept_as_they_are_and_their_memory_comes_back() {
     let mut worker = Worker::new(4 << 20);
     let long = format!("/{}", "x".repeat(8_000));
+    let mut returned = 0;
     for second in 0..2_000 {
-        worker.tell(&record(&long, second, 200));
+        let filled = worker.ring.capacity();
         worker.push(&record(&long, second, 200));
+        // It was handed on, and another has taken its place.
+        returned += usize::from(filled > BATCH && worker.ring.capacity() == filled);
+        worker.take();
+        assert!(worker.recorder.kept().last.capacities() <= 3 << 20, "three quarters of all");
     }
-    worker.hand_on();
-    let coverage = worker.recorder.coverage();
-    assert!((3 << 20..=4 << 20).contains(&coverage.bytes), "{coverage:?}");
+    let is_batch = |it: &&Records| matches!(it, Records::Batch(_));
+    let records = worker.recorder.kept().last.records();
+    assert!(records.iter().filter(is_batch).count() >= 10, "{}", records.len());
+    assert!(worker.memory() > 5 << 19, "{}", worker.memory());
+    assert_eq!(worker.recorder.coverage().bytes, worker.memory());
+    assert!(returned > 0);
+}
+
+#[test]
+fn a_batch_whose_memory_is_not_full_is_copied() {
+    let mut worker = Worker::new(4 << 20);
+    let long = format!("/{}", "x".repeat(8_000));
+    for second in 0..400 {
+        worker.push(&record(&long, second, 200));
+        if second % 20 == 19 {
+            worker.hand_on();
+        }
+    }
+    let kept = worker.recorder.kept();
+    let records = kept.last.records();
+    let (bytes, memory) = (records.iter().map(|it| it.bytes().len()).sum(), kept.last.capacities());
+    assert!((5 << 19..=memory).contains(&bytes), "as much as there is room for: {bytes}");
+    assert!(memory <= bytes + (128 << 10), "{bytes}");
 }
 
 #[test]
