@@ -21,7 +21,7 @@ use crate::observer::Subscriber;
 use crate::record::{Event, ExchangeRecord, Recorded};
 use crate::ring::Batch;
 use failures::Failures;
-use filter::has_failed;
+use filter::{ended, has_failed};
 use slowest::{SlowMark, Slowest};
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -168,8 +168,8 @@ impl Subscriber for RecorderWriter {
             return;
         }
         let Kept { last, failed, slow: slow_store, failures, slowest } = &mut *kept;
-        let Some((first, _)) = Recorded::first_of(batch.records()) else { return };
-        slowest.turn(first.facts.started, slow, slow_store);
+        let Some((latest, _)) = Recorded::first_of(batch.last()) else { return };
+        slowest.turn(ended(&latest.facts), slow, slow_store);
         for notable in batch.notable() {
             let Some((record, _)) = Recorded::first_of(notable) else { continue };
             if failures.wants(&record) {

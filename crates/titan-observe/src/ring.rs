@@ -32,6 +32,8 @@ pub struct Ring<M> {
     filling: Vec<u8>,
     /// Where in it the notable ones begin.
     notable: Vec<u32>,
+    /// Where in it the last one begins.
+    last: u32,
     /// How many records `filling` has.
     records: u64,
     /// How many were dropped since that was asked.
@@ -47,6 +49,8 @@ pub struct Batch {
     records: Vec<u8>,
     /// Where the notable ones begin.
     notable: Vec<u32>,
+    /// Where the last one begins.
+    last: u32,
     is_on_its_way: AtomicBool,
     on_their_way: Arc<AtomicUsize>,
     give_back: SyncSender<Memory>,
@@ -59,6 +63,7 @@ impl<M: From<Batch>> Ring<M> {
         Ring {
             filling: Vec::new(),
             notable: Vec::new(),
+            last: 0,
             records: 0,
             dropped: 0,
             on_their_way: Arc::default(),
@@ -74,8 +79,9 @@ impl<M: From<Batch>> Ring<M> {
             self.dropped += 1;
             return;
         }
+        self.last = u32::try_from(self.filling.len()).expect("bounded by `BATCH`");
         if is_notable {
-            self.notable.push(u32::try_from(self.filling.len()).expect("bounded by `BATCH`"));
+            self.notable.push(self.last);
         }
         if self.filling.len() >= SMALL && self.filling.capacity() < WHOLE {
             self.filling.reserve_exact(WHOLE - self.filling.len());
@@ -111,6 +117,7 @@ impl<M: From<Batch>> Ring<M> {
         let batch = Batch {
             records,
             notable,
+            last: self.last,
             is_on_its_way: AtomicBool::new(true),
             on_their_way: Arc::clone(&self.on_their_way),
             give_back: self.give_back.clone(),
@@ -128,6 +135,11 @@ impl Batch {
     /// The records, one after the other.
     pub fn records(&self) -> &[u8] {
         &self.records
+    }
+
+    /// The last record, of the exchange that has ended last.
+    pub fn last(&self) -> &[u8] {
+        &self.records[self.last as usize..]
     }
 
     /// The notable ones, each with those behind it.

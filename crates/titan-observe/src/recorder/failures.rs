@@ -1,6 +1,6 @@
 //! Which failures are kept for longer: of each kind a few in a second, lest a flood of one pushes out all others.
 
-use super::filter::has_failed;
+use super::filter::{ended, has_failed};
 use crate::record::{Recorded, Text};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -9,6 +9,7 @@ use titan_http::Status;
 /// What of each kind was kept in the second that runs.
 #[derive(Default)]
 pub(super) struct Failures {
+    /// Seconds since 1970.
     second: u64,
     kept: HashMap<u64, u32>,
     hasher: RandomState,
@@ -18,6 +19,9 @@ pub(super) struct Failures {
 const OF_ONE_KIND: u32 = 10;
 /// How many kinds are told apart; any further ones are one.
 const KINDS: usize = 256;
+/// How many seconds before the second that runs a failure may have ended whose batch is late. What is further back tells of a clock
+/// that was ahead.
+const LATE: u64 = 10;
 
 impl Failures {
     /// Whether a record is of a failure that is to be kept.
@@ -25,8 +29,10 @@ impl Failures {
         if !has_failed(&record.facts) {
             return false;
         }
-        let second = record.facts.started / 1_000_000;
-        if std::mem::replace(&mut self.second, second) != second {
+        // By their ends, in whose order they come: timeouts have started long before what fails at once.
+        let second = ended(&record.facts) / 1_000_000;
+        if second > self.second || second + LATE < self.second {
+            self.second = second;
             self.kept.clear();
         }
         let [route, error] = [Text::Route, Text::Error].map(|text| record.text(text));

@@ -134,6 +134,12 @@ pub(super) fn has_failed(facts: &Facts) -> bool {
     facts.caused_by.is_some() || facts.status.is_none_or(|status: Status| status.class() >= 4)
 }
 
+/// When an exchange was over, in microseconds since 1970.
+pub(super) fn ended(facts: &Facts) -> u64 {
+    let took = u64::try_from(facts.took.as_micros()).unwrap_or(u64::MAX);
+    facts.started.saturating_add(took)
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: Option<f64> = text.parse().ok();
     seconds

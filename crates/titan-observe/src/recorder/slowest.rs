@@ -18,6 +18,8 @@ pub(super) struct Slowest {
     minute: u64,
     heap: BinaryHeap<Reverse<Slow>>,
     bytes: usize,
+    /// Whether there were more of the minute than there is room for: only slower ones are taken.
+    is_full: bool,
 }
 
 /// How long it took, and its record.
@@ -65,14 +67,15 @@ impl Default for SlowMark {
 }
 
 impl Slowest {
-    /// Begins another minute, if it is over. Those of the one before go into `store`.
+    /// Begins another minute, if it is over; `now` is when an exchange has ended. Those of the one before go into `store`.
     pub(super) fn turn(&mut self, now: u64, mark: &SlowMark, store: &mut Store) {
         let minute = now / MINUTE;
-        if minute > self.minute {
+        // A batch of the minute before may be late. What is further back tells of a clock that was ahead.
+        if minute > self.minute || minute + 1 < self.minute {
             for Reverse(Slow(_, record)) in std::mem::take(&mut self.heap) {
                 store.copy(&record, self.minute * MINUTE);
             }
-            (self.minute, self.bytes) = (minute, 0);
+            (self.minute, self.bytes, self.is_full) = (minute, 0, false);
             mark.set(Duration::ZERO);
         }
     }
@@ -80,7 +83,7 @@ impl Slowest {
     /// Keeps a record if it is among the slowest of its minute.
     pub(super) fn note(&mut self, record: &Recorded<'_>, mark: &SlowMark) {
         let took = record.time_to_head();
-        if self.is_full() && self.heap.peek().is_some_and(|Reverse(least)| took <= least.0) {
+        if self.is_full && self.heap.peek().is_some_and(|Reverse(least)| took <= least.0) {
             return;
         }
         self.bytes += record.bytes().len();
@@ -88,8 +91,10 @@ impl Slowest {
         while self.heap.len() > OF_A_MINUTE || self.bytes > MOST_BYTES {
             let Some(Reverse(least)) = self.heap.pop() else { break };
             self.bytes -= least.1.len();
+            self.is_full = true;
         }
-        if let Some(Reverse(least)) = self.heap.peek().filter(|_| self.is_full()) {
+        self.is_full |= self.heap.len() == OF_A_MINUTE;
+        if let Some(Reverse(least)) = self.heap.peek().filter(|_| self.is_full) {
             mark.set(least.0);
         }
     }
@@ -98,9 +103,5 @@ impl Slowest {
     pub(super) fn pending(&self) -> Vec<Records> {
         let records = self.heap.iter().map(|Reverse(slow)| &*slow.1);
         vec![Records::Copied(records.collect::<Vec<_>>().concat().into())]
-    }
-
-    fn is_full(&self) -> bool {
-        self.heap.len() >= OF_A_MINUTE
     }
 }

@@ -293,6 +293,65 @@ fn a_worker_knows_what_is_slow_once_there_are_enough() {
 }
 
 #[test]
+fn a_failure_that_takes_long_does_not_make_room_for_a_flood() {
+    let mut worker = Worker::new(1 << 20);
+    let long = "x".repeat(1_000);
+    for count in 0..2_000 {
+        let mut flood = record(&format!("/flood/{count}"), 100, 502);
+        flood.facts.started += count;
+        worker.tell(&flood);
+        let mut timeout = record(&format!("/timeout/{count}"), 70, 504);
+        timeout.facts.took = Duration::from_secs(30);
+        worker.tell(&timeout);
+    }
+    // The rest gives way.
+    for second in 101..1_200 {
+        worker.tell(&record(&format!("/{long}"), second, 200));
+    }
+    assert_eq!(worker.find("path=/flood").len(), 10);
+    assert_eq!(worker.find("path=/timeout").len(), 10);
+}
+
+#[test]
+fn large_records_are_no_more_notable_than_others() {
+    let mut worker = Worker::new(32 << 20);
+    let mut large = |millis| {
+        let mut one = record("/", 1, 200);
+        (0..5).for_each(|_| one.set(Text::Host, &[b'x'; 8_000]));
+        one.facts.took = Duration::from_millis(millis);
+        worker.tell(&one);
+    };
+    (1..=20).for_each(&mut large);
+    let mark = &worker.recorder.slow;
+    assert!(!mark.is_reached(Duration::from_millis(14)), "six have room in 256 KiB");
+    assert!(mark.is_reached(Duration::from_millis(15)));
+    let bytes: usize = worker.recorder.kept().slowest.pending().iter().map(Records::capacity).sum();
+    assert!((200 << 10..=256 << 10).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn a_clock_that_was_ahead_does_not_stop_the_minutes() {
+    let mut worker = Worker::new(1 << 20);
+    worker.tell(&record("/ahead", 1_000_000, 200));
+    for second in [600, 660, 720] {
+        for _ in 0..20 {
+            worker.tell(&record("/", second, 200));
+        }
+        assert!(!worker.recorder.slow.is_reached(Duration::from_millis(4)), "a full minute");
+        worker.tell(&record("/", second + 60, 200));
+        assert!(worker.recorder.slow.is_reached(Duration::from_millis(1)), "another minute");
+    }
+    let mut late = record("/late", 0, 502);
+    late.facts.started = 779_999_000;
+    worker.tell(&late);
+    for _ in 0..20 {
+        worker.tell(&record("/", 780, 200));
+    }
+    worker.tell(&late);
+    assert!(!worker.recorder.slow.is_reached(Duration::from_millis(4)), "one late batch");
+}
+
+#[test]
 fn how_long_a_body_takes_is_not_slow() {
     let mut worker = Worker::new(1 << 20);
     for _ in 0..100 {
@@ -306,7 +365,7 @@ fn how_long_a_body_takes_is_not_slow() {
         one.attempt_at("b").unwrap().head = Some(Duration::from_millis(2));
         worker.tell(&one);
     }
-    worker.tell(&record("/slow", 1, 200));
+    worker.tell(&record("/slow", 3_601, 200));
     assert!(!worker.recorder.slow.is_reached(Duration::from_millis(1)));
     assert!(worker.recorder.slow.is_reached(Duration::from_millis(3)));
 }
