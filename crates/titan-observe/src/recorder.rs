@@ -49,7 +49,8 @@ struct Kept {
 /// How much a recorder has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coverage {
-    /// Since when it has every exchange, in microseconds since 1970; none while it has none.
+    /// Since when it has every exchange that has ended, in microseconds since 1970: until then others have ended that have given
+    /// way, or if none have, then the first one started. None while it has none.
     pub since: Option<u64>,
     /// The memory of all records.
     pub bytes: usize,
@@ -173,7 +174,7 @@ impl Subscriber for RecorderWriter {
         for notable in batch.notable() {
             let Some((record, _)) = Recorded::first_of(notable) else { continue };
             if failures.wants(&record) {
-                failed.copy(record.bytes(), record.facts.started);
+                failed.copy(record.bytes(), ended(&record.facts));
             }
             if record.facts.event == Event::Request {
                 slowest.note(&record, slow);

@@ -73,7 +73,7 @@ impl Slowest {
         // A batch of the minute before may be late. What is further back tells of a clock that was ahead.
         if minute > self.minute || minute + 1 < self.minute {
             for Reverse(Slow(_, record)) in std::mem::take(&mut self.heap) {
-                store.copy(&record, self.minute * MINUTE);
+                store.copy(&record, (self.minute + 1) * MINUTE);
             }
             (self.minute, self.bytes, self.is_full) = (minute, 0, false);
             mark.set(Duration::ZERO);

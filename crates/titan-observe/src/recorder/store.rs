@@ -1,5 +1,6 @@
 //! Records in memory, the oldest of which give way to others.
 
+use super::filter::ended;
 use crate::record::Recorded;
 use crate::ring::{BATCH, Batch};
 use std::collections::VecDeque;
@@ -13,8 +14,12 @@ pub(super) struct Store {
     chunks: VecDeque<Chunk>,
     /// What is collected until there is enough for a chunk.
     open: Vec<u8>,
-    /// When the first exchange in it has started.
-    open_since: u64,
+    /// When the last exchange in it has ended.
+    open_until: u64,
+    /// When the first exchange has started that came; none has come so far.
+    first: Option<u64>,
+    /// When the last exchange has ended that has given way; none has so far.
+    gone_until: Option<u64>,
     /// The memory of all chunks.
     bytes: usize,
 }
@@ -23,8 +28,8 @@ pub(super) struct Store {
 #[derive(Clone)]
 struct Chunk {
     records: Records,
-    /// When the first exchange in it has started.
-    since: u64,
+    /// When the last exchange in it has ended.
+    until: u64,
 }
 
 /// Some records, one after the other.
@@ -78,25 +83,28 @@ impl Store {
         self.bytes + self.open.capacity()
     }
 
-    /// When the first exchange has started that it has, and from which on it has all that it was given.
+    /// Since when it has every exchange that has ended, and so every one that has started. What it has is in the order of its
+    /// end: the first may have started long before others that have given way.
     pub(super) fn since(&self) -> Option<u64> {
-        let open = (!self.open.is_empty()).then_some(self.open_since);
-        self.chunks.front().map(|chunk| chunk.since).or(open)
+        self.gone_until.or(self.first)
     }
 
     /// Keeps a batch. Of one whose memory has room for many more, the records are copied.
     pub(super) fn keep(&mut self, batch: &Arc<Batch>) {
         let records = batch.records();
         let Some((first, _)) = Recorded::first_of(records) else { return };
+        let Some((last, _)) = Recorded::first_of(batch.last()) else { return };
+        let until = ended(&last.facts);
+        self.first.get_or_insert(first.facts.started);
         if records.len() < CHUNK || records.len() < batch.capacity() / 4 * 3 {
-            return self.copy(records, first.facts.started);
+            return self.copy(records, until);
         }
         self.close();
-        self.add(Records::Batch(Arc::clone(batch)), first.facts.started);
+        self.add(Records::Batch(Arc::clone(batch)), until);
     }
 
-    /// Keeps a copy of records, the first of which is of an exchange that has started then.
-    pub(super) fn copy(&mut self, records: &[u8], started: u64) {
+    /// Keeps a copy of records, the last of which is of an exchange that has ended then.
+    pub(super) fn copy(&mut self, records: &[u8], until: u64) {
         if self.most == 0 {
             return;
         }
@@ -106,16 +114,14 @@ impl Store {
             needed = records.len();
         }
         if needed > chunk {
-            return self.add(Records::Copied(records.into()), started);
-        }
-        if self.open.is_empty() {
-            self.open_since = started;
+            return self.add(Records::Copied(records.into()), until);
         }
         if needed > self.open.capacity() {
             let more = needed.next_power_of_two().min(chunk) - self.open.len();
             self.open.reserve_exact(more);
         }
         self.open.extend_from_slice(records);
+        self.open_until = self.open_until.max(until);
         self.shrink();
     }
 
@@ -142,13 +148,14 @@ impl Store {
         if !self.open.is_empty() {
             let records = Records::Copied(self.open.as_slice().into());
             self.open.clear();
-            self.add(records, self.open_since);
+            let until = std::mem::take(&mut self.open_until);
+            self.add(records, until);
         }
     }
 
-    fn add(&mut self, records: Records, since: u64) {
+    fn add(&mut self, records: Records, until: u64) {
         self.bytes += records.capacity();
-        self.chunks.push_back(Chunk { records, since });
+        self.chunks.push_back(Chunk { records, until });
         self.shrink();
     }
 
@@ -157,9 +164,13 @@ impl Store {
             && let Some(oldest) = self.chunks.pop_front()
         {
             self.bytes -= oldest.records.capacity();
+            self.gone_until = self.gone_until.max(Some(oldest.until));
         }
         if self.bytes() > self.most {
-            self.open = Vec::new();
+            let until = std::mem::take(&mut self.open_until);
+            if !std::mem::take(&mut self.open).is_empty() {
+                self.gone_until = self.gone_until.max(Some(until));
+            }
         }
     }
 }

@@ -202,6 +202,30 @@ fn what_is_off_keeps_nothing_and_tells_nobody() {
 }
 
 #[test]
+fn an_old_tunnel_that_ends_does_not_say_that_all_since_it_began_is_there() {
+    let mut worker = Worker::new(1 << 20);
+    let since = |worker: &Worker| worker.recorder.coverage().since.map(|it| it / 1_000_000);
+    assert_eq!(since(&worker), None);
+    worker.tell(&record("/first", 1_000, 200));
+    let mut tunnel = record("/tunnel", 1, 101);
+    tunnel.facts.event = Event::TunnelClosed;
+    let long = format!("/{}", "x".repeat(8_000));
+    for second in 1_001..1_200 {
+        tunnel.facts.took = Duration::from_secs(second - 1);
+        worker.push(&tunnel);
+        worker.tell(&record(&long, second, 200));
+        if second < 1_050 {
+            assert_eq!(since(&worker), Some(1_000), "nothing has given way");
+        }
+    }
+    let since = since(&worker).unwrap();
+    let kept = worker.recorder.kept().last.records();
+    let ends = kept.iter().map(|it| ended(&Recorded::first_of(it.bytes()).unwrap().0.facts));
+    let oldest = ends.min().unwrap() / 1_000_000;
+    assert!(since > 1_050 && since + 1 == oldest, "{since}, {oldest}");
+}
+
+#[test]
 fn whole_batches_are_kept_as_they_are_and_their_memory_comes_back() {
     let mut worker = Worker::new(4 << 20);
     let long = format!("/{}", "x".repeat(8_000));
