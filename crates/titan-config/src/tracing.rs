@@ -63,9 +63,10 @@ section! {
         pub(crate) share: Percent = default("100%", percent(0..=100)),
         /// How many of these are traced in a second at most, over all workers.
         pub(crate) rate: Cap<NonZeroU32> = default("unlimited", cap(whole(1..=1_000_000))),
-        /// Whose traces are gone on with, and traced as they were decided on: `always`, those of `trusted` proxies
-        /// (`forwarding.trusted_proxies`), or `never`. For anybody else a new trace begins here.
-        pub(crate) parent: TraceParents = default("always", words(&[
+        /// Whose traces are gone on with, and traced as they were decided on: those of `trusted` proxies
+        /// (`forwarding.trusted_proxies`), `always`, or `never`. For anybody else a new trace begins here. With `always`, whoever can
+        /// connect has requests traced, past `share` and `rate`.
+        pub(crate) parent: TraceParents = default("trusted", words(&[
             ("always", TraceParents::Always),
             ("trusted", TraceParents::Trusted),
             ("never", TraceParents::Never),

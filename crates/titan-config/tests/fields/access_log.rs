@@ -118,7 +118,7 @@ pub(super) const ROWS: &[Row] = &[
     ("tracing", "collector", "otlp: { c: 'http://a:4317' }\ntracing: { collector: c }", "Tracing { collector: Name(\"c\")"),
     ("tracing", "share", "otlp: { c: 'http://a:4317' }\ntracing: { collector: c, share: 1% }", "share: Percent(100), rate: Unlimited"),
     ("tracing", "rate", "otlp: { c: 'http://a:4317' }\ntracing: { collector: c, rate: 7 }", "rate: AtMost(7)"),
-    ("tracing", "parent", "otlp: { c: 'http://a:4317' }\ntracing: { collector: c, parent: trusted }", "parent: Trusted"),
+    ("tracing", "parent", "otlp: { c: 'http://a:4317' }\ntracing: { collector: c, parent: always }", "parent: Always"),
     (
         "tracing",
         "always",

@@ -94,7 +94,7 @@ const CLIENT: u64 = 3;
 #[test]
 fn a_request_has_a_span_and_one_below_it_for_the_attempt_that_its_upstream_is_told_of() {
     let collector = Collector::start();
-    let gateway = gateway(collector.grpc, "");
+    let gateway = gateway(collector.grpc, "parent: always");
     let fields = format!("{}tracestate: v=1\r\nbaggage: k=v\r\n", of_client("01"));
     let request = seen(&gateway, "/a?token=secret", &fields);
     let (trace, span, flags) = told(&request);
@@ -165,7 +165,7 @@ fn a_retry_is_a_span_of_its_own() {
 // field: tracing.share, route.trace_share
 #[test]
 fn requests_of_no_trace_are_traced_by_the_share_of_all_or_of_their_route() {
-    let gateway = gateway(nobody(), "share: 0%");
+    let gateway = gateway(nobody(), "share: 0%, parent: always");
     assert!(!is_traced(&gateway, "/", ""));
     assert!(is_traced(&gateway, "/loud", ""));
     assert!(is_traced(&gateway, "/", &of_client("01")), "as its client has decided");
@@ -179,7 +179,7 @@ fn requests_of_no_trace_are_traced_by_the_share_of_all_or_of_their_route() {
 // field: tracing.rate
 #[test]
 fn no_more_traces_begin_in_a_second_than_the_rate() {
-    let gateway = gateway(nobody(), "rate: 3");
+    let gateway = gateway(nobody(), "rate: 3, parent: always");
     let began = Instant::now();
     let traced = (0..20).filter(|_| is_traced(&gateway, "/", "")).count() as u64;
     let seconds = began.elapsed().as_secs() + 2;
@@ -191,8 +191,8 @@ fn no_more_traces_begin_in_a_second_than_the_rate() {
 #[test]
 fn whose_traces_are_gone_on_with_is_for_the_file_to_say() {
     let fields = format!("{}tracestate: v=1\r\nbaggage: k=v\r\n", of_client("00"));
-    for parent in ["never", "trusted"] {
-        let gateway = gateway(nobody(), &format!("parent: {parent}"));
+    for parent in ["", "parent: never", "parent: trusted"] {
+        let gateway = gateway(nobody(), parent);
         let request = seen(&gateway, "/", &fields);
         let (trace, _, flags) = told(&request);
         assert_ne!(trace, TRACE);
@@ -209,7 +209,7 @@ forwarding: {{ trusted_proxies: 127.0.0.1 }}
 routes: {{ upstream: it }}
 upstreams: {{ it: '{service}' }}
 otlp: {{ it: 'http://{nobody}' }}
-tracing: {{ collector: it, parent: trusted }}
+tracing: {{ collector: it }}
 "
     ));
     assert_eq!(told(&seen(&gateway, "/", &fields)).0, TRACE);
@@ -224,7 +224,7 @@ fn fields_of_zipkin_are_read_and_written_where_that_is_asked_for() {
     );
     let plain = gateway(nobody(), "share: 0%");
     assert!(!is_traced(&plain, "/", &single), "nobody has asked for it");
-    let gateway = gateway(nobody(), "share: 0%, propagation: [b3, b3_multi]");
+    let gateway = gateway(nobody(), "share: 0%, parent: always, propagation: [b3, b3_multi]");
     for fields in [&single, &multi] {
         let request = seen(&gateway, "/", fields);
         let (trace, span, flags) = told(&request);
