@@ -82,7 +82,7 @@ impl RemoteParent {
         let mut parts = field.split(|byte| *byte == b'-');
         let first = parts.next()?;
         let (span, sampled) = (parts.next(), parts.next());
-        let Some(span) = span else { return Some(ControlFlow::Break(b3_sampling(first))) };
+        let Some(span) = span else { return b3_decision(b3_sampling(first)) };
         let sampling = sampled.map_or(Sampling::Undecided, b3_sampling);
         RemoteParent::new(trace_number(first)?, b3_span(span)?, sampling).map(ControlFlow::Continue)
     }
@@ -101,7 +101,7 @@ impl RemoteParent {
             Some((trace_id, span)) => {
                 RemoteParent::new(trace_id, span, sampling).map(ControlFlow::Continue)
             }
-            None => (sampling != Sampling::Undecided).then_some(ControlFlow::Break(sampling)),
+            None => b3_decision(sampling),
         }
     }
 
@@ -166,7 +166,16 @@ impl TraceContext {
     }
 }
 
+/// Removes all fields of Zipkin.
+pub fn remove_b3(fields: &mut Fields) {
+    let is_one_of_several = |name: &[u8]| {
+        name.get(..B3_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(B3_PREFIX))
+    };
+    fields.retain(|field| !field.name.eq_ignore_ascii_case(B3) && !is_one_of_several(field.name));
+}
+
 const B3: &[u8] = b"b3";
+const B3_PREFIX: &[u8] = b"x-b3-";
 const B3_TRACE: &[u8] = b"x-b3-traceid";
 const B3_SPAN: &[u8] = b"x-b3-spanid";
 const B3_PARENT: &[u8] = b"x-b3-parentspanid";
@@ -217,6 +226,11 @@ fn trace_number(text: &[u8]) -> Option<u128> {
 
 fn b3_span(text: &[u8]) -> Option<u64> {
     if text.len() == 16 { number(text) } else { None }
+}
+
+/// What is said without a trace: nothing, if it is neither.
+fn b3_decision(sampling: Sampling) -> Option<ControlFlow<Sampling, RemoteParent>> {
+    (sampling != Sampling::Undecided).then_some(ControlFlow::Break(sampling))
 }
 
 fn b3_sampling(text: &[u8]) -> Sampling {
@@ -291,9 +305,10 @@ mod tests {
         assert_eq!(read(&format!("{ids}-0")), goes_on(Sampling::Dropped));
         assert_eq!(read("0"), Some(ControlFlow::Break(Sampling::Dropped)));
         assert_eq!(read("d"), Some(ControlFlow::Break(Sampling::Sampled)));
-        for bad in ["x-y", &format!("{ID}-1"), "-", &ids.replace('f', "g"), &"0".repeat(200)] {
-            let is_none = matches!(read(bad), None | Some(ControlFlow::Break(Sampling::Undecided)));
-            assert!(is_none, "{bad}");
+        for bad in
+            ["garbage", "x-y", &format!("{ID}-1"), "-", &ids.replace('f', "g"), &"0".repeat(200)]
+        {
+            assert_eq!(read(bad), None, "{bad}");
         }
         let multi = |lines: &[(&str, &str)]| RemoteParent::of_b3_multi(&fields(lines));
         let (trace, span) = (("X-B3-TraceId", ID), ("X-B3-SpanId", "b7ad6b7169203331"));
@@ -325,6 +340,10 @@ mod tests {
                 "it takes the place of the one before"
             );
             assert_eq!(&context.trace_digits(), ID.as_bytes());
+            fields.append_named(b"B3x", b"1").unwrap();
+            remove_b3(&mut fields);
+            let names: Vec<_> = fields.iter().map(|field| field.name.to_vec()).collect();
+            assert_eq!(names, [&b"traceparent"[..], b"B3x"], "no other field goes");
         }
     }
 

@@ -8,7 +8,7 @@ use titan_config::{Cap, Config, Percent, Propagation, Route, TraceParents};
 use titan_http::{BadField, FieldName, Fields};
 use titan_io::io::Io;
 use titan_io::registry::Registry;
-use titan_observe::trace::{RemoteParent, Sampling, TraceContext};
+use titan_observe::trace::{RemoteParent, Sampling, TraceContext, remove_b3};
 
 /// How requests are traced.
 pub(crate) struct Tracing {
@@ -118,9 +118,13 @@ impl Tracing {
         span: u64,
         fields: &mut Fields,
     ) -> Result<(), BadField> {
-        // What vendors have added belongs to the trace that the client has named.
-        if trace.parent == 0 {
+        // What vendors have added belongs to the trace of the `traceparent` beside it.
+        if RemoteParent::of_w3c(fields).is_none_or(|parent| parent.trace_id != trace.trace_id) {
             fields.remove(FieldName::Tracestate);
+        }
+        // Nor is a service to go on with a trace that was not gone on with here.
+        if trace.parent == 0 {
+            remove_b3(fields);
         }
         trace.write_w3c(span, fields)?;
         if self.reads_b3 {

@@ -190,7 +190,8 @@ fn no_more_traces_begin_in_a_second_than_the_rate() {
 // field: tracing.parent
 #[test]
 fn whose_traces_are_gone_on_with_is_for_the_file_to_say() {
-    let fields = format!("{}tracestate: v=1\r\nbaggage: k=v\r\n", of_client("00"));
+    let zipkin = format!("b3: {TRACE}-{SPAN}-1\r\nX-B3-TraceId: {TRACE}\r\nX-B3-Flags: 1\r\n");
+    let fields = format!("{}tracestate: v=1\r\nbaggage: k=v\r\n{zipkin}", of_client("00"));
     for parent in ["", "parent: never", "parent: trusted"] {
         let gateway = gateway(nobody(), parent);
         let request = seen(&gateway, "/", &fields);
@@ -199,6 +200,9 @@ fn whose_traces_are_gone_on_with_is_for_the_file_to_say() {
         assert_eq!(flags, "01");
         assert_eq!(request.field("tracestate"), None, "it is of another trace");
         assert_eq!(request.field("baggage"), Some("k=v"));
+        for name in ["b3", "X-B3-TraceId", "X-B3-Flags"] {
+            assert_eq!(request.field(name), None, "{name} is of another trace");
+        }
     }
     let admin = own_address();
     let (service, nobody) = (service(), nobody());
@@ -235,6 +239,11 @@ fn fields_of_zipkin_are_read_and_written_where_that_is_asked_for() {
         assert_eq!(request.field("X-B3-Sampled"), Some("1"));
         assert_eq!(request.field("X-B3-ParentSpanId"), None);
     }
+    let other = seen(&gateway, "/", &format!("{single}tracestate: v=1\r\n"));
+    assert_eq!(other.field("tracestate"), None, "it was not beside a traceparent");
+    let retried = format!("{}tracestate: v=1\r\n", of_client("01"));
+    assert_eq!(seen(&gateway, "/both", &retried).field("tracestate"), Some("v=1"));
+    assert!(is_traced(&gateway, "/", &format!("b3: garbage\r\n{multi}")), "it hides nothing");
     let both = format!("{single}{}", of_client("00"));
     assert!(!is_traced(&gateway, "/", &both), "traceparent comes first");
     assert!(!is_traced(&gateway, "/loud", "b3: 0\r\n"));
