@@ -87,7 +87,8 @@ section! {
     pub struct TraceAlways {
         /// Those with a failure (the field `error` of access logs), and those with a status of 5xx.
         pub failures: bool = default("false", boolean()),
-        /// Those that took longer, from the complete head of the request to the end of the response.
+        /// Those that took longer, from the complete head of the request to the head of the response, or to the end of one that the
+        /// gateway made itself. Tunnels never did.
         pub slower_than: Option<Duration> =
             optional("none", duration(Duration::from_millis(1)..=Duration::from_secs(86_400))),
     }

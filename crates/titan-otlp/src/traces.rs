@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use titan_config::{TraceAlways, Tracing};
 use titan_observe::destination::{Destination, Lines};
 use titan_observe::observer::Subscriber;
-use titan_observe::record::{Event, Facts, Recorded};
+use titan_observe::record::{Event, Recorded};
 use titan_observe::ring::Batch;
 use titan_observe::trace::TraceContext;
 
@@ -32,14 +32,16 @@ impl TraceWriter {
 }
 
 /// The trace of an exchange that is over, if it is told of.
-fn traced(always: &TraceAlways, facts: &Facts) -> Option<TraceContext> {
+fn traced(always: &TraceAlways, record: &Recorded<'_>) -> Option<TraceContext> {
+    let facts = &record.facts;
     let trace = facts.trace.filter(|_| facts.event != Event::TunnelOpened)?;
     let TraceAlways { failures, slower_than } = always;
     let is_failed =
         || facts.caused_by.is_some() || facts.status.is_some_and(|status| status.class() == 5);
-    let is_told = trace.is_sampled()
-        || *failures && is_failed()
-        || slower_than.is_some_and(|limit| facts.took > limit);
+    // How long a tunnel or a download lasts is for its client to say.
+    let is_slow = |limit| facts.event != Event::TunnelClosed && record.time_to_head() > limit;
+    let is_told =
+        trace.is_sampled() || *failures && is_failed() || slower_than.is_some_and(is_slow);
     is_told.then_some(trace)
 }
 
@@ -48,7 +50,7 @@ impl Subscriber for TraceWriter {
         let mut records = batch.records();
         self.lines.clear();
         while let Some((record, rest)) = Recorded::first_of(records) {
-            if let Some(trace) = traced(&self.always, &record.facts) {
+            if let Some(trace) = traced(&self.always, &record) {
                 self.spans.write(&record, &trace, &mut self.lines);
             }
             records = rest;
@@ -64,5 +66,39 @@ impl Subscriber for TraceWriter {
 
     fn wait(self: Box<Self>) {
         self.destination().wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use titan_http::Status;
+    use titan_observe::record::{Chosen, ExchangeRecord};
+    use titan_observe::trace::Sampling;
+
+    #[test]
+    fn slow_is_what_responds_late_not_what_lasts_long() {
+        let always = TraceAlways { failures: false, slower_than: Some(Duration::from_secs(2)) };
+        let is_told = |event, head| {
+            let mut record = ExchangeRecord::default();
+            let sampling = Sampling::Dropped;
+            record.facts.trace = Some(TraceContext { trace_id: 1, parent: 0, span: 1, sampling });
+            record.facts.event = event;
+            record.facts.took = Duration::from_secs(60);
+            record.facts.status = Some(Status::OK);
+            let chosen = Chosen { upstream: "a", endpoint: "a:80", balance: "random", choices: 1 };
+            record.begin_attempt(false, Duration::from_secs(1), chosen);
+            record.attempt_at("a:80").unwrap().head = head;
+            let mut bytes = Vec::new();
+            record.write_to(&mut bytes);
+            let (record, _) = Recorded::first_of(&bytes).unwrap();
+            traced(&always, &record).is_some()
+        };
+        let after = |seconds| Some(Duration::from_secs(seconds));
+        assert!(is_told(Event::Request, after(2)), "it began after one second");
+        assert!(!is_told(Event::Request, after(1)), "a long download");
+        assert!(is_told(Event::Request, None));
+        assert!(!is_told(Event::TunnelClosed, after(2)));
     }
 }
