@@ -141,18 +141,38 @@ impl TraceRate {
     /// Takes one of the traces of this second, if there are any left.
     fn take(&self) -> bool {
         let Taken { began, count } = &*self.taken;
-        let second = began.elapsed().as_secs() << COUNT_BITS;
-        let next = |taken: u64| {
-            let is_this = taken >> COUNT_BITS == second >> COUNT_BITS;
-            let so_far = if is_this { taken - second } else { 0 };
-            (so_far < self.most).then_some(second + so_far + 1)
-        };
+        let now = began.elapsed().as_secs();
+        let next = |taken| one_more(taken, now, self.most);
         count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
     }
+}
+
+/// The count with one more in that second; none if there are as many as may be. A thread that has read the clock a moment before
+/// another, and counts after it, counts in the second of that one.
+fn one_more(taken: u64, now: u64, most: u64) -> Option<u64> {
+    let second = now.max(taken >> COUNT_BITS) << COUNT_BITS;
+    let so_far = taken.saturating_sub(second);
+    (so_far < most).then_some(second + so_far + 1)
 }
 
 impl Default for Taken {
     fn default() -> Taken {
         Taken { began: Instant::now(), count: AtomicU64::new(0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_behind_begins_no_second_anew() {
+        let second = |second: u64| second << COUNT_BITS;
+        let two = one_more(one_more(0, 7, 2).unwrap(), 7, 2).unwrap();
+        assert_eq!(two, second(7) + 2);
+        assert_eq!(one_more(two, 7, 2), None);
+        assert_eq!(one_more(two, 6, 2), None, "it has read its clock a moment ago");
+        assert_eq!(one_more(two, 6, 3), Some(second(7) + 3));
+        assert_eq!(one_more(two, 8, 2), Some(second(8) + 1));
     }
 }
