@@ -39,9 +39,12 @@ const JSON: &str = "application/json";
 /// How many exchanges are shown at once, unless the query says otherwise.
 const SHOWN: usize = 50;
 const MOST_SHOWN: usize = 1_000;
+/// How many are written before others have their turn.
+const AT_ONCE: usize = 64;
 /// How many exchanges a tap tells in a second.
 const RATE: usize = 100;
-const MOST_RATE: usize = 10_000;
+/// Each is written on the one thread of the interface, for as many taps as there may be.
+const MOST_RATE: usize = 1_000;
 /// The most bytes of exchanges in a response; the rest is left out.
 const MOST_BYTES: usize = 16 << 20;
 /// Workers hand on what has happened at least that often.
@@ -66,7 +69,7 @@ impl Searches {
         };
         let covers = recorder.coverage();
         let found = self.find(recorder, wanted).await;
-        Response::new(Status::OK, JSON, listing(&found, covers))
+        Response::new(Status::OK, JSON, listing(&found, covers).await)
     }
 
     /// The exchange with the id that the path ends with, and why it came to that where the query asks.
@@ -210,6 +213,8 @@ async fn tell(mut tap: Tap, reader: PieceSender, form: Form) {
             Err(NotSent::Full) => tap.skip(),
             Err(NotSent::Gone) => return,
         }
+        // There may be a record at each turn, and others have theirs in between.
+        yield_now().await;
     }
 }
 
@@ -264,10 +269,13 @@ impl Form {
     }
 }
 
-fn listing(found: &Found, covers: Coverage) -> Vec<u8> {
+async fn listing(found: &Found, covers: Coverage) -> Vec<u8> {
     let (mut text, mut formatter) = (b"{\"exchanges\":[".to_vec(), FullFormatter::default());
     let mut has_more = found.has_more;
     for (place, record) in found.records.iter().enumerate() {
+        if place % AT_ONCE == AT_ONCE - 1 {
+            yield_now().await;
+        }
         let Some((record, _)) = Recorded::first_of(record) else { continue };
         if text.len() > MOST_BYTES {
             has_more = true;

@@ -36,8 +36,8 @@ pub(crate) struct RecorderOptions {
 pub(crate) struct TapOptions {
     #[command(flatten)]
     pub(crate) filter: FilterOptions,
-    /// How many in a second at most; the others are counted
-    #[arg(long, value_name = "COUNT", default_value = "100", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    /// How many in a second at most, up to 1000; the others are counted
+    #[arg(long, value_name = "COUNT", default_value = "100", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) rate: u16,
     /// Print each as JSON, on a line of its own
     #[arg(long)]
@@ -171,7 +171,7 @@ mod tests {
         };
         assert!(error(&["recorder", "--status", "6xx"]).contains("statuses are from 100 to 599"));
         assert!(error(&["tap", "--client", "10.0.0.0/40"]).contains("--client"));
-        assert!(error(&["tap", "--rate", "0"]).contains("1..=10000"));
+        assert!(error(&["tap", "--rate", "0"]).contains("1..=1000"));
         assert!(error(&["recorder", "--since", "yesterday"]).contains("--since"));
         assert!(error(&["recorder", "--limit", "5000"]).contains("1..=1000"));
     }
