@@ -4,7 +4,7 @@ mod sessions;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use sessions::{COOKIE, LIFE, Session};
+pub(crate) use sessions::{COOKIE, LIFE, Session, Use};
 
 use crate::calls::Entry;
 use crate::history::Author;
@@ -186,7 +186,7 @@ impl Access {
     /// Who makes a call, or why it is not allowed.
     pub(crate) fn caller(
         &self,
-        entry: &Entry,
+        (entry, counts): (&Entry, Use),
         head: &RequestHead,
         (place, peer): (Place, &Peer),
     ) -> Result<Caller, Denial> {
@@ -207,7 +207,7 @@ impl Access {
             let sent = if entry.writes() { host.and(page) } else { host };
             return sent.map(|()| anybody.clone()).map_err(|why| Denial { who: anybody, why });
         };
-        let presented = self.presented(head, (place, is_secure));
+        let presented = self.presented(head, (place, is_secure), counts);
         // Whatever else is wrong: the log is to name the token that somebody has.
         let who = match &presented {
             Ok(Credential::Token(token)) => Caller::Token { name: token.name.to_string(), address },
@@ -235,6 +235,7 @@ impl Access {
         &self,
         head: &RequestHead,
         (place, is_secure): (Place, bool),
+        counts: Use,
     ) -> Result<Credential, Why> {
         let settings = self.0.settings.load();
         let Settings { tokens, has_dashboard, .. } = &**settings;
@@ -249,7 +250,7 @@ impl Access {
         if !has_dashboard || !sessions::has_cookie(&head.fields) {
             return Err(Why::NoToken);
         }
-        let session = self.0.sessions.find(&head.fields, tokens, Instant::now());
+        let session = self.0.sessions.find(&head.fields, tokens, (Instant::now(), counts));
         session.map(Credential::Session).ok_or(Why::NoSession)
     }
 
@@ -286,7 +287,9 @@ impl Access {
     ) -> Option<Credential> {
         match peer {
             Peer::Process { .. } => None,
-            Peer::Client { is_secure, .. } => self.presented(head, (place, *is_secure)).ok(),
+            Peer::Client { is_secure, .. } => {
+                self.presented(head, (place, *is_secure), Use::Counts).ok()
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The responses of the admin interface: who may make a call, what it does, and a note of it.
 
-use crate::access::{self, Access, Caller, Denial, Place, Why};
+use crate::access::{self, Access, Caller, Denial, Place, Use, Why};
 use crate::audit::{Audit, Outcome};
 use crate::calls::{self, Call, Entry, Found};
 use crate::certificates;
@@ -309,12 +309,20 @@ impl Pages {
 impl Site {
     /// The call that a request is for, and who makes it.
     fn judge(&self, head: &RequestHead, peer: &Peer) -> Result<(&'static Entry, Caller), Refusal> {
+        self.judge_as((head, peer), Use::Counts)
+    }
+
+    fn judge_as(
+        &self,
+        (head, peer): (&RequestHead, &Peer),
+        counts: Use,
+    ) -> Result<(&'static Entry, Caller), Refusal> {
         let entry = match calls::find(head.method, head.path()) {
             Found::Call(entry) => entry,
             Found::OtherMethods(methods) => return Err(Refusal::OtherMethods(methods)),
             Found::Nothing => return Err(Refusal::Nothing),
         };
-        let caller = self.pages.access.caller(entry, head, (self.place, peer));
+        let caller = self.pages.access.caller((entry, counts), head, (self.place, peer));
         caller.map(|caller| (entry, caller)).map_err(|denial| Refusal::Denied(entry, denial))
     }
 
@@ -392,7 +400,8 @@ impl Handler for Site {
     }
 
     fn may_go_on(&self, head: &RequestHead, peer: &Peer) -> bool {
-        self.judge(head, peer).is_ok()
+        // A stream that nobody looks at is not to keep its session.
+        self.judge_as((head, peer), Use::IsNone).is_ok()
     }
 
     fn give_up(&self, head: &RequestHead, peer: &Peer, status: Status, why: &str) {

@@ -27,6 +27,15 @@ pub(crate) struct Session {
     used: Instant,
 }
 
+/// Whether a look at a session is a use of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// Somebody asks for something.
+    Counts,
+    /// Something that was asked for goes on by itself.
+    IsNone,
+}
+
 /// What the browser is given.
 pub(crate) const COOKIE: &str = "titan_session";
 /// How long a session lasts.
@@ -62,18 +71,20 @@ impl Sessions {
         Some((session, key))
     }
 
-    /// The session of a request, which is used by this. One whose token is none of `tokens` any more has ended.
+    /// The session of a request. One whose token is none of `tokens` any more has ended.
     pub(crate) fn find(
         &self,
         fields: &Fields,
         tokens: &[AdminToken],
-        now: Instant,
+        (now, counts): (Instant, Use),
     ) -> Option<Session> {
         let key = key(fields)?;
         let mut sessions = self.lock();
         sessions.retain(|session| session.is_alive(now) && tokens.contains(&session.token));
         let session = sessions.iter_mut().find(|session| session.key == key)?;
-        session.used = now;
+        if counts == Use::Counts {
+            session.used = now;
+        }
         Some(session.clone())
     }
 

@@ -73,7 +73,10 @@ fn exchanges_are_listed_by_what_is_asked_for() {
         assert!(status == 400 && told.starts_with(detail), "{query}: {told}");
     }
     let (status, problem) = document(&desk, "/tap?rate=1001");
-    assert_eq!((status, &problem["detail"]), (400, &json!("`rate`: write a number from 1 to 1000")));
+    assert_eq!(
+        (status, &problem["detail"]),
+        (400, &json!("`rate`: write a number from 1 to 1000"))
+    );
 }
 
 #[test]
