@@ -336,6 +336,11 @@ impl Site {
                 let refusal = Response::problem(Status::METHOD_NOT_ALLOWED, &detail);
                 refusal.with(FieldName::Allow, &methods)
             }
+            // It is what the caller wants.
+            Refusal::Denied(
+                Entry { call: Call::SignOut, .. },
+                Denial { why: Why::NoSession, .. },
+            ) => session::signed_out(),
             Refusal::Denied(entry, Denial { who, why }) => {
                 let response = why.response();
                 if entry.writes() {

@@ -27,7 +27,7 @@ struct SignIn<'r> {
     token: Cow<'r, str>,
 }
 
-/// Begins a session. Refuses a wrong token with that reason, which the caller is to wait for.
+/// Begins a session, and ends the one that the browser presents. Refuses a wrong token with that reason, which the caller is to wait for.
 pub(crate) fn sign_in(
     access: &Access,
     request: &Request,
@@ -42,6 +42,8 @@ pub(crate) fn sign_in(
         Err(Why::WrongToken) => return Err(Why::WrongToken.response()),
         Err(why) => return Ok(why.response()),
     };
+    // The browser forgets the session that it had.
+    access.sign_out(&request.head);
     let secure = if request.peer.is_secure() { "; Secure" } else { "" };
     let life = LIFE.as_secs();
     let cookie =
@@ -75,6 +77,11 @@ pub(crate) fn read(access: &Access, request: &Request, place: Place) -> Response
 /// Ends the session of the caller, who may have none.
 pub(crate) fn sign_out(access: &Access, request: &Request) -> Response {
     access.sign_out(&request.head);
+    signed_out()
+}
+
+/// Takes away the cookie of a session that there is not.
+pub(crate) fn signed_out() -> Response {
     let gone = format!("{COOKIE}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0");
     Response::empty(Status::NO_CONTENT).with(FieldName::SetCookie, &gone)
 }

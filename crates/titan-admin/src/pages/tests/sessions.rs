@@ -233,6 +233,31 @@ async fn who_calls_is_told_without_a_session_too() {
 }
 
 #[tokio::test]
+async fn whoever_signs_in_again_leaves_no_session_behind() {
+    let desk = Desk::new();
+    let first = desk.signs_in("look").await;
+    let (first, body) = (("Cookie", first.cookie.as_str()), json!({ "token": "all" }).to_string());
+    let post = (Method::POST, "/session");
+    let wrong = desk.browses(post, &[HOST, OWN, SAME, first, JSON], "{}").await;
+    assert_eq!(wrong.head.status, Status::BAD_REQUEST);
+    let reads = async || {
+        let response = desk.browses((Method::GET, "/upstreams"), &[HOST, SAME, first], "").await;
+        response.head.status.code()
+    };
+    assert_eq!(reads().await, 200);
+    let again = desk.browses(post, &[HOST, OWN, SAME, first, JSON], &body).await;
+    assert_eq!(again.head.status, Status::OK);
+    assert_eq!(reads().await, 401);
+    let delete = (Method::DELETE, "/session");
+    let out = desk.browses(delete, &[HOST, OWN, SAME, first], "").await;
+    assert_eq!(out.head.status, Status::NO_CONTENT, "that session has ended");
+    let gone = out.head.fields.get(FieldName::SetCookie).unwrap();
+    assert!(gone.ends_with(b"; Max-Age=0"));
+    let evil = ("Origin", "https://evil.example");
+    assert_eq!(desk.browses(delete, &[HOST, evil, first], "").await.head.status.code(), 403);
+}
+
+#[tokio::test]
 async fn streams_end_with_the_session() {
     let desk = Desk::new();
     let SignedIn { cookie, csrf } = desk.signs_in("look").await;
