@@ -125,23 +125,33 @@ impl CountedRoutes {
             && self.routes.iter().zip(routes).all(|(one, other)| Arc::ptr_eq(one, other))
     }
 
-    /// Reads what they count now. What came with another configuration adds nothing at first: its counts are from another time.
+    /// Reads what they count now, those among them that are gone a last time. What came with another configuration adds nothing at
+    /// first: its counts are from another time.
     fn note(&mut self, routes: Vec<Arc<Counted<RouteCells>>>) {
+        self.read();
         if !self.are(&routes) {
-            self.tallies = routes.iter().map(|route| Tally::of(route)).collect();
+            let tallies = self.tallies.drain(..);
+            let mut before: HashMap<_, _> =
+                self.routes.iter().map(Arc::as_ptr).zip(tallies).collect();
+            let tally =
+                |route| before.remove(&Arc::as_ptr(route)).unwrap_or_else(|| Tally::of(route));
+            self.tallies = routes.iter().map(tally).collect();
             self.routes = routes;
-            return;
         }
+    }
+
+    fn read(&mut self) {
+        let count = self.routes.len();
         for (place, (route, tally)) in self.routes.iter().zip(&mut self.tallies).enumerate() {
             // Of many routes most rest: nothing runs, and nothing has begun. What no route took is not counted when it begins.
-            let is_route = place + 1 < routes.len();
+            let is_route = place + 1 < count;
             if is_route && route.sum(|cells| cells.begun.get()) == tally.requests {
                 continue;
             }
             let now = Tally::of(route);
             let grown = now.since(tally).unwrap_or_default();
             self.all.add(&grown);
-            if !has_own(place, routes.len()) {
+            if !has_own(place, count) {
                 self.other.add(&grown);
             }
             *tally = now;
