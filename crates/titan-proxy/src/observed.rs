@@ -40,9 +40,9 @@ pub(crate) struct OpenRecord {
 }
 
 /// How many unused records are kept.
-const KEPT: usize = 256;
-/// One that has grown beyond that is not kept.
-const KEPT_BYTES: usize = 16 << 10;
+const KEPT: usize = 128;
+/// One that has grown beyond that is not kept. Usual ones have both heads in a part of it.
+const KEPT_BYTES: usize = 64 << 10;
 
 impl Observed {
     /// Records go into `ring`; which of them the recorder keeps for longer, it says itself.
@@ -196,4 +196,27 @@ fn moment() -> (Instant, u64) {
 
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::sync_channel;
+    use titan_observe::record::Text;
+    use titan_observe::ring::MAX_BATCHES;
+
+    #[test]
+    fn as_many_records_with_long_heads_are_kept_as_there_may_be() {
+        let (sender, _batches) = sync_channel(MAX_BATCHES);
+        let observed = Observed::new(Ring::new(sender), Arc::default());
+        {
+            let mut telling = observed.begin(Instant::now());
+            (0..3).for_each(|_| telling.record.set(Text::Host, &[b'x'; 8_000]));
+            telling.tell();
+        }
+        assert!(observed.unused.borrow()[0].record.capacity() >= 24_000);
+        let many: Vec<_> = (0..1_000).map(|_| observed.begin(Instant::now())).collect();
+        drop(many);
+        assert_eq!(observed.unused.borrow().len(), KEPT);
+    }
 }
