@@ -44,6 +44,8 @@ pub struct Answer {
     pub body: Vec<u8>,
     /// What followed the body; nothing where that was longer.
     pub trailers: Fields,
+    /// Bytes of the body that were read.
+    read: usize,
 }
 
 /// Whether connections are used again.
@@ -57,6 +59,9 @@ pub enum Reuse {
 
 /// As much of a body as is looked at.
 const MOST_BODY: usize = 64 << 10;
+
+/// As much of a body is read for the trailers behind it, which say how a call of gRPC has ended.
+const MOST_BEFORE_TRAILERS: usize = 4 << 20;
 
 /// How long a response may take: the caller bounds the time of the whole, from connecting on.
 const AS_A_WHOLE: Duration = Duration::MAX;
@@ -188,20 +193,50 @@ impl Answer {
         self.trailers.named(name).next().or_else(|| self.head.fields.named(name).next())
     }
 
-    /// Takes as much of the body as is looked at.
+    /// Whether what follows the body is needed.
+    fn is_call(&self) -> bool {
+        let mut types = self.head.fields.named(b"content-type");
+        types.next().is_some_and(|it| it.starts_with(b"application/grpc"))
+    }
+
+    /// Takes as much of the body as is looked at, and of a call reads on for its trailers.
     fn poll_body(
         &mut self,
         cx: &mut Context<'_>,
         body: &mut impl BodySource,
     ) -> Poll<Result<(), Error>> {
-        while !body.is_done() && self.body.len() < MOST_BODY {
+        let most = if self.is_call() { MOST_BEFORE_TRAILERS } else { MOST_BODY };
+        while !body.is_done() && self.read < most {
             ready!(body.poll_data(cx))?;
             let data = body.data();
-            let count = data.len().min(MOST_BODY - self.body.len());
-            self.body.extend_from_slice(&data[..count]);
+            let count = data.len().min(most - self.read);
+            let looked_at = count.min(MOST_BODY - self.body.len());
+            self.body.extend_from_slice(&data[..looked_at]);
             body.consume(count);
+            self.read += count;
         }
         self.trailers.clone_from(body.trailers());
         Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_read_up_to_its_trailers_within_bounds() {
+        let reads = |content_type: &[u8], length: usize| {
+            let (bytes, mut answer) = (vec![b'x'; length], Answer::default());
+            answer.head.fields.append_named(b"content-type", content_type).unwrap();
+            let mut body = Text::new(&bytes);
+            let mut cx = Context::from_waker(std::task::Waker::noop());
+            assert!(answer.poll_body(&mut cx, &mut body).is_ready());
+            (answer.body.len(), body.is_done())
+        };
+        assert_eq!(reads(b"application/grpc+proto", 10), (10, true));
+        assert_eq!(reads(b"application/grpc", 3 * MOST_BODY), (MOST_BODY, true));
+        assert_eq!(reads(b"application/grpc", MOST_BEFORE_TRAILERS + 1), (MOST_BODY, false));
+        assert_eq!(reads(b"text/plain", MOST_BODY + 1), (MOST_BODY, false));
     }
 }
