@@ -43,6 +43,11 @@ function plain(text: string): string {
   return text.replace(PILED, "$1…");
 }
 
+/** A sentence about a problem without its moment, for where that stands beside it. */
+export function withoutSince(sentence: string): string {
+  return sentence.replace(/ since (\d{4}-\d\d-\d\d )?\d\d:\d\d UTC/, "");
+}
+
 /** The address of a trace, if the gateway names a place for traces and that is a web page. */
 export function traceAddress(template: string | null | undefined, trace: string): string | null {
   if (!template || !/^[0-9a-f]{32}$/.test(trace)) return null;

@@ -64,7 +64,8 @@ export interface Now {
 
 export interface RouteFigures {
   name: string;
-  upstream?: string | null;
+  /** Where its requests go. */
+  upstreams: string[];
   rate: Figure;
   error_share: Figure;
   client_error_share: Figure;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bytes, count, duration, rate, share, span } from "../src/format";
-import { pieces, traceAddress, visible } from "../src/text";
+import { pieces, traceAddress, visible, withoutSince } from "../src/text";
 
 test("what cannot be seen is written out", () => {
   for (const [text, shown] of [
@@ -25,6 +25,12 @@ test("what cannot be seen is written out", () => {
         .join(""),
       shown,
     );
+  }
+});
+
+test("a problem says once since when it is there", () => {
+  for (const since of ["", " since 03:12 UTC", " since 2026-11-26 23:58 UTC"]) {
+    assert.equal(withoutSince(`upstream \`api\`: 2 of 3 ejected${since}, 5 failed`), "upstream `api`: 2 of 3 ejected, 5 failed");
   }
 });
 

@@ -10,7 +10,7 @@ import { Bar, Choice, Empty, Heading, Loading, Moment, Stale, State, Text, Wrong
 import { change, to, usePlace } from "../router";
 import { useStore } from "../store";
 import { type Column, Table } from "../table";
-import { visible } from "../text";
+import { visible, withoutSince } from "../text";
 import type { Figure, Figures, Now, Problem, Worker } from "../types";
 
 const WINDOWS = [
@@ -73,11 +73,13 @@ const MOST_PROBLEMS = 50;
 
 function ProblemLine({ problem: { severity, about, since, text } }: { problem: Problem }) {
   const link = placeOf(about);
+  // The moment stands beside it, in the time of the reader.
+  const said = since === null ? text : withoutSince(text);
   return (
     <>
       <State tone={severity === "error" ? "bad" : "warn"}>
         <span class="unseen">{severity}: </span>
-        <Text of={text} />
+        <Text of={said} />
       </State>
       <span class="apart dim">
         {since !== null && (
@@ -90,7 +92,7 @@ function ProblemLine({ problem: { severity, about, since, text } }: { problem: P
             Look
             <span class="unseen">
               {" "}
-              at <Text of={text} />
+              at <Text of={said} />
             </span>
           </a>
         )}

@@ -149,7 +149,8 @@ interface Phase {
 /** In the order in which they begin. */
 function phases(exchange: Exchange): Phase[] {
   const { head_ms = 0, policies_ms = 0, queue_ms = 0, duration_ms } = exchange;
-  const tried = (exchange.tried ?? []).slice(0, MOST_ATTEMPTS);
+  // They come as they ended: of a hedge, the later one may come first.
+  const tried = [...(exchange.tried ?? [])].sort((one, other) => one.began_ms - other.began_ms).slice(0, MOST_ATTEMPTS);
   const first = tried[0]?.began_ms ?? policies_ms + queue_ms;
   const found: Phase[] = [
     { label: "reading the head", colour: "phase-head", from: -head_ms, took: head_ms },

@@ -1,5 +1,6 @@
 // Routes with what they did in the last ten seconds.
 
+import { Fragment } from "preact";
 import { bytes, duration, rate, share } from "../format";
 import { live } from "../live";
 import { Heading, Loading, Text, useTitle } from "../parts";
@@ -12,14 +13,19 @@ const UPSTREAM: Column<RouteFigures> = {
   key: "upstream",
   label: "Upstream",
   minor: true,
-  by: ({ upstream }) => upstream,
-  cell: ({ upstream }) =>
-    upstream ? (
-      <a href={to(["upstreams", upstream])}>
-        <Text of={upstream} />
-      </a>
-    ) : (
+  by: ({ upstreams }) => upstreams[0],
+  cell: ({ upstreams }) =>
+    upstreams.length === 0 ? (
       <Text of={null} />
+    ) : (
+      upstreams.map((upstream, place) => (
+        <Fragment key={upstream}>
+          {place > 0 && ", "}
+          <a href={to(["upstreams", upstream])}>
+            <Text of={upstream} />
+          </a>
+        </Fragment>
+      ))
     ),
 };
 
@@ -90,10 +96,10 @@ export function Routes() {
       ) : (
         <Table
           label="Routes"
-          columns={routes.some(({ upstream }) => upstream) ? WITH_UPSTREAM : COLUMNS}
+          columns={routes.some(({ upstreams }) => upstreams.length > 0) ? WITH_UPSTREAM : COLUMNS}
           rows={routes}
           id={({ name }) => name}
-          text={({ name, upstream }) => `${name} ${upstream ?? ""}`}
+          text={({ name, upstreams }) => [name, ...upstreams].join(" ")}
           sort="rate"
           empty="The configuration has no routes: every request gets 404."
         />
