@@ -39,7 +39,8 @@ fn what_became_of_a_request_is_told_by_its_id() {
     assert!(code == Some(0) && out.starts_with("no such exchange; every exchange since "), "{out}");
     let (code, out, err) = command(&titan, &["explain", "--id", &id]);
     assert_eq!(code, Some(0), "{err}");
-    let why = "\nwhat the configuration makes of it, which was in force then\n";
+    let why = "\nwhat the configuration makes of it, which was in force then \
+               (stars stand for secrets in the query)\n";
     let (_, explained) = out.split_once(why).unwrap_or_else(|| panic!("{out}"));
     assert!(explained.contains("route ") && !out.contains("secret"), "{out}");
     let (code, _, err) = command(&titan, &["recorder", "0123"]);
