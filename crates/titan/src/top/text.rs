@@ -34,7 +34,9 @@ pub(crate) fn plain(text: &str) -> String {
 fn plainly(text: impl Iterator<Item = char>) -> String {
     let mut shown = String::new();
     for c in text {
-        let is_plain = c == ' ' || c.is_ascii_graphic() || c.is_alphanumeric() && width_of(c) > 0;
+        let is_plain = [' ', ELLIPSIS].contains(&c)
+            || c.is_ascii_graphic()
+            || c.is_alphanumeric() && width_of(c) > 0;
         match is_plain {
             true => shown.push(c),
             false => shown.extend(c.escape_unicode()),
