@@ -4,7 +4,7 @@
 //! use titan_testkit::{gateway, upstream};
 //!
 //! let upstream = upstream::listens();
-//! let gateway = gateway("limits: { fields: 20 }", &[&upstream]);
+//! let gateway = gateway("forwarding: { respond_with_id: false }", &[&upstream]);
 //! let mut client = gateway.connects();
 //! client.sends("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
 //! let mut endpoint = upstream.accepts();
