@@ -28,6 +28,11 @@ impl Span {
         self.start as usize..self.end as usize
     }
 
+    /// The same as numbers of their size.
+    pub fn ends(self) -> (u32, u32) {
+        (self.start, self.end)
+    }
+
     /// Whether the span covers nothing.
     pub fn is_empty(self) -> bool {
         self.start == self.end

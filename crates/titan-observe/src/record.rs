@@ -229,14 +229,17 @@ impl ExchangeRecord {
     /// Notes a text, in place of the one before.
     pub fn set(&mut self, text: Text, value: &[u8]) {
         let most = if text.is_own() { MAX_TEXTS } else { MAX_FOREIGN };
-        self.texts[text as usize] = self.push_within(most, [value]);
+        self.texts[text as usize] = self.push_within(most, value);
     }
 
     /// Notes what was requested.
     pub fn set_target(&mut self, path: &[u8], query: Option<&[u8]>) {
-        let parts = [path, b"?", query.unwrap_or_default()];
-        let parts = &parts[..if query.is_some() { 3 } else { 1 }];
-        self.texts[Text::Target as usize] = self.push_all(parts.iter().copied());
+        let start = self.arena.len();
+        let most = MAX_FOREIGN.min(start + MAX_TEXT);
+        for part in [Some(path), query.map(|_| &b"?"[..]), query].into_iter().flatten() {
+            self.push_within(most, part);
+        }
+        self.texts[Text::Target as usize] = self.place_from(start);
     }
 
     /// A text that was noted; empty where none was.
@@ -255,7 +258,7 @@ impl ExchangeRecord {
     /// Notes that a policy has let the request pass.
     pub fn add_passed(&mut self, policy: &str) {
         if self.passed.len() < MAX_PASSED {
-            let name = self.push_within(MAX_TEXTS, [policy.as_bytes()]);
+            let name = self.push_within(MAX_TEXTS, policy.as_bytes());
             self.passed.push(name);
         }
     }
@@ -290,23 +293,24 @@ impl ExchangeRecord {
     }
 
     fn push(&mut self, text: &[u8]) -> Place {
-        self.push_all([text])
+        self.push_within(MAX_FOREIGN, text)
     }
 
-    fn push_all<'t>(&mut self, parts: impl IntoIterator<Item = &'t [u8]>) -> Place {
-        self.push_within(MAX_FOREIGN, parts)
-    }
-
-    /// Keeps as much of these parts as there is room for, as one text.
-    fn push_within<'t>(&mut self, most: usize, parts: impl IntoIterator<Item = &'t [u8]>) -> Place {
+    /// Keeps as much of a text as there is room for.
+    fn push_within(&mut self, most: usize, text: &[u8]) -> Place {
         let start = self.arena.len();
-        let end = (start + MAX_TEXT).min(most);
-        for part in parts {
-            let room = end.saturating_sub(self.arena.len());
-            self.arena.extend_from_slice(&part[..part.len().min(room)]);
+        let room = most.saturating_sub(start).min(MAX_TEXT);
+        self.arena.extend_from_slice(&text[..text.len().min(room)]);
+        self.place_from(start)
+    }
+
+    /// The place of everything from there on.
+    fn place_from(&self, start: usize) -> Place {
+        let length = self.arena.len() - start;
+        Place {
+            start: u16::try_from(start).expect("bounded by `MAX_TEXTS`"),
+            length: u16::try_from(length).expect("bounded by `MAX_TEXT`"),
         }
-        let length = u16::try_from(self.arena.len() - start).expect("bounded by `MAX_TEXT`");
-        Place { start: u16::try_from(start).expect("bounded by `MAX_TEXTS`"), length }
     }
 
     fn at(&self, place: Place) -> &[u8] {

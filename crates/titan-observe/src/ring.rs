@@ -7,7 +7,7 @@
 //! A worker copies a record into memory of its own, and hands that on when it is full and at each tick. It never waits:
 //! while [`MAX_BATCHES`] of its batches are on their way, its further records are dropped, and counted.
 
-use crate::record::ExchangeRecord;
+use crate::record::{ExchangeRecord, Text};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -36,6 +36,8 @@ pub struct Ring<M> {
     last: u32,
     /// How many records `filling` has.
     records: u64,
+    /// Whether one of them belongs to a trace.
+    has_traces: bool,
     /// How many were dropped since that was asked.
     dropped: u64,
     on_their_way: Arc<AtomicUsize>,
@@ -51,6 +53,7 @@ pub struct Batch {
     notable: Vec<u32>,
     /// Where the last one begins.
     last: u32,
+    has_traces: bool,
     is_on_its_way: AtomicBool,
     on_their_way: Arc<AtomicUsize>,
     give_back: SyncSender<Memory>,
@@ -65,6 +68,7 @@ impl<M: From<Batch>> Ring<M> {
             notable: Vec::new(),
             last: 0,
             records: 0,
+            has_traces: false,
             dropped: 0,
             on_their_way: Arc::default(),
             emptied,
@@ -87,6 +91,7 @@ impl<M: From<Batch>> Ring<M> {
             self.filling.reserve_exact(WHOLE - self.filling.len());
         }
         record.write_to(&mut self.filling);
+        self.has_traces |= !record.text(Text::TraceId).is_empty();
         self.records += 1;
     }
 
@@ -118,6 +123,7 @@ impl<M: From<Batch>> Ring<M> {
             records,
             notable,
             last: self.last,
+            has_traces: std::mem::take(&mut self.has_traces),
             is_on_its_way: AtomicBool::new(true),
             on_their_way: Arc::clone(&self.on_their_way),
             give_back: self.give_back.clone(),
@@ -145,6 +151,11 @@ impl Batch {
     /// The notable ones, each with those behind it.
     pub fn notable(&self) -> impl Iterator<Item = &[u8]> {
         self.notable.iter().map(|start| &self.records[*start as usize..])
+    }
+
+    /// Whether any of them belongs to a trace. Who looks for traces need not read the others.
+    pub fn has_traces(&self) -> bool {
+        self.has_traces
     }
 
     /// The memory that it takes.
@@ -177,7 +188,7 @@ impl Drop for Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Recorded, Text};
+    use crate::record::Recorded;
 
     fn record(path: &str) -> ExchangeRecord {
         let mut record = ExchangeRecord::default();

@@ -36,6 +36,9 @@ impl ExemplarNotes {
 
 impl Subscriber for ExemplarNotes {
     fn take(&mut self, batch: &Arc<Batch>) {
+        if !batch.has_traces() {
+            return;
+        }
         let mut records = batch.records();
         while let Some((record, rest)) = Recorded::first_of(records) {
             // A tunnel is counted when it opens; how long it lasts is no duration of a request.

@@ -423,11 +423,14 @@ impl IdField {
 
     /// The value, where there is one line only.
     fn only_value<'a>(&self, fields: &'a Fields) -> Option<&'a [u8]> {
-        if !fields.names().has(self.id) {
-            return None;
+        match self.id {
+            FieldName::Other => {
+                let name = self.name.as_str().as_bytes();
+                let named = fields.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
+                only(named.map(|field| field.value))
+            }
+            known => only(fields.all(known)),
         }
-        let mut values = fields.iter().filter(|field| self.is(field.id, field.name));
-        values.next().filter(|_| values.next().is_none()).map(|field| field.value)
     }
 
     fn set(&self, fields: &mut Fields, value: &[u8]) -> Result<(), BadField> {
@@ -436,11 +439,10 @@ impl IdField {
             known => fields.set(known, value),
         }
     }
+}
 
-    fn is(&self, id: FieldName, name: &[u8]) -> bool {
-        id == self.id
-            && (id != FieldName::Other || name.eq_ignore_ascii_case(self.name.as_str().as_bytes()))
-    }
+fn only<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
+    values.next().filter(|_| values.next().is_none())
 }
 
 /// Writes an element of `Forwarded`.

@@ -121,8 +121,8 @@ impl ExchangeRecord {
         // The same endpoint may be asked again over another connection, without being chosen anew.
         let before = self.attempts.last().and_then(|last| Some(last.began + last.took?));
         let began = before.map_or(began, |end| began.max(end));
-        let [upstream, endpoint, balance] = [upstream, endpoint, balance]
-            .map(|text| self.push_within(MAX_TEXTS, [text.as_bytes()]));
+        let [upstream, endpoint, balance] =
+            [upstream, endpoint, balance].map(|text| self.push_within(MAX_TEXTS, text.as_bytes()));
         if self.attempts.len() >= MAX_ATTEMPTS {
             self.attempts.pop();
         }
@@ -174,7 +174,7 @@ impl ExchangeRecord {
     /// Notes that the attempt at that endpoint has ended, so long after the start of the exchange.
     pub fn end_attempt(&mut self, endpoint: &str, at: Duration, error: Option<Error>) {
         let code = error.map(|error| error.kind.code().as_bytes());
-        let code = code.map(|code| self.push_within(MAX_TEXTS, [code]));
+        let code = code.map(|code| self.push_within(MAX_TEXTS, code));
         let Some(attempt) = self.attempt_at(endpoint) else { return };
         attempt.took = Some(at.saturating_sub(attempt.began));
         attempt.error = code.unwrap_or_default();

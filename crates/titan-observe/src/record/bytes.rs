@@ -55,9 +55,10 @@ pub(super) fn write(record: &ExchangeRecord, out: &mut Vec<u8>) {
     numbers.facts(facts);
     texts.iter().for_each(|place| numbers.push(place.bytes()));
     numbers.push(request_lines.to_le_bytes());
-    for count in [lines.len(), claims.len(), passed.len(), attempts.len()] {
-        numbers.push(u16::try_from(count).expect("each list is bounded").to_le_bytes());
-    }
+    numbers.count(lines.len());
+    numbers.count(claims.len());
+    numbers.count(passed.len());
+    numbers.count(attempts.len());
     out.reserve(length);
     out.extend_from_slice(&numbers.bytes);
     out.extend_from_slice(lines.as_flattened());
@@ -74,22 +75,45 @@ fn attempt_bytes(attempt: &Attempted<Place>) -> [u8; ATTEMPT] {
     numbers.push([kind as u8, u8::from(is_reused), side_byte(caused_by)]);
     numbers.push(number.to_le_bytes());
     numbers.push(status.map_or(0, Status::code).to_le_bytes());
-    for phase in [Some(began), took, connect, tls, head] {
-        numbers.push(phase.map_or(NONE, short_micros).to_le_bytes());
-    }
+    numbers.phase(Some(began));
+    numbers.phase(took);
+    numbers.phase(connect);
+    numbers.phase(tls);
+    numbers.phase(head);
     numbers.push(choices.to_le_bytes());
-    for place in [error, upstream, endpoint, balance] {
-        numbers.push(place.bytes());
-    }
+    numbers.push(error.bytes());
+    numbers.push(upstream.bytes());
+    numbers.push(endpoint.bytes());
+    numbers.push(balance.bytes());
     numbers.bytes
 }
 
 impl<const SIZE: usize> Numbers<SIZE> {
+    /// Inlined, so that each place is known when it is compiled.
+    #[inline(always)]
     fn push<const N: usize>(&mut self, bytes: [u8; N]) {
         self.bytes[self.filled..self.filled + N].copy_from_slice(&bytes);
         self.filled += N;
     }
 
+    #[inline(always)]
+    fn count(&mut self, count: usize) {
+        self.push(u16::try_from(count).expect("each list is bounded").to_le_bytes());
+    }
+
+    #[inline(always)]
+    fn phase(&mut self, phase: Option<Duration>) {
+        self.push(phase.map_or(NONE, short_micros).to_le_bytes());
+    }
+
+    #[inline(always)]
+    fn address(&mut self, address: Option<IpAddr>) {
+        let (family, bytes) = address.map_or((0, [0; 16]), address_bytes);
+        self.push([family]);
+        self.push(bytes);
+    }
+
+    #[inline(always)]
     fn facts(&mut self, facts: &Facts) {
         let Facts {
             event,
@@ -127,14 +151,11 @@ impl<const SIZE: usize> Numbers<SIZE> {
         self.push(micros(took).to_le_bytes());
         self.push(request_bytes.to_le_bytes());
         self.push(response_bytes.to_le_bytes());
-        for phase in [head, policies, queue] {
-            self.push(phase.map_or(NONE, short_micros).to_le_bytes());
-        }
-        for address in [client, peer] {
-            let (family, bytes) = address.map_or((0, [0; 16]), address_bytes);
-            self.push([family]);
-            self.push(bytes);
-        }
+        self.phase(head);
+        self.phase(policies);
+        self.phase(queue);
+        self.address(client);
+        self.address(peer);
         self.push([trace.map_or(0, |trace| 1 + trace.sampling as u8)]);
         self.push(trace.map_or(0, |trace| trace.trace_id).to_le_bytes());
         self.push(trace.map_or(0, |trace| trace.parent).to_le_bytes());
@@ -330,12 +351,12 @@ fn cache(used: Option<CacheUse>) -> u8 {
 }
 
 fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+    duration.as_secs().saturating_mul(1_000_000).saturating_add(duration.subsec_micros().into())
 }
 
 /// Over an hour is told as 71 minutes.
 fn short_micros(duration: Duration) -> u32 {
-    u32::try_from(duration.as_micros()).map_or(NONE - 1, |micros| micros.min(NONE - 1))
+    u32::try_from(micros(duration)).map_or(NONE - 1, |micros| micros.min(NONE - 1))
 }
 
 fn address_bytes(address: IpAddr) -> (u8, [u8; 16]) {

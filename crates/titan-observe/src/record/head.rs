@@ -1,7 +1,7 @@
 //! The heads of the request and the response, in full as far as there is room.
 
-use super::{ExchangeRecord, MAX_FOREIGN, Pair, Place, pair};
-use titan_http::{Fields, Span};
+use super::{ExchangeRecord, MAX_FOREIGN, MAX_TEXT, Pair, Place, Text, pair};
+use titan_http::{Fields, RequestHead, Span};
 
 /// The longest text of a head that is copied at once; of a longer one each field is kept for which there is room.
 const MAX_HEAD: usize = 12 << 10;
@@ -11,6 +11,30 @@ const MAX_HEADS: usize = MAX_FOREIGN - (8 << 10);
 const MAX_LINES: usize = 256;
 
 impl ExchangeRecord {
+    /// Notes the request as its client has sent it. Most of what it asks for stands in its head, and is not copied twice.
+    pub fn set_request(&mut self, request: &RequestHead) {
+        let fields = &request.fields;
+        let host = request.authority().unwrap_or_default();
+        let (path, query) = (request.path(), request.query());
+        self.set(Text::Method, request.method.as_str().as_bytes());
+        if !self.has_room_for(fields) {
+            // Before what is long, for there may be no room for all of it.
+            self.set(Text::Host, host);
+            self.set_target(path, query);
+            return self.set_request_head(fields);
+        }
+        let (start, text) = (self.arena.len(), fields.text());
+        self.set_request_head(fields);
+        match place_in(text, start, host) {
+            Some(place) => self.texts[Text::Host as usize] = place,
+            None => self.set(Text::Host, host),
+        }
+        match target_of(text, path, query).and_then(|target| place_in(text, start, target)) {
+            Some(place) => self.texts[Text::Target as usize] = place,
+            None => self.set_target(path, query),
+        }
+    }
+
     /// Notes the fields of the request as its client has sent them.
     pub fn set_request_head(&mut self, fields: &Fields) {
         self.lines.clear();
@@ -24,12 +48,18 @@ impl ExchangeRecord {
         self.push_head(fields);
     }
 
+    /// Whether the text of these fields is copied as it is.
+    fn has_room_for(&self, fields: &Fields) -> bool {
+        let length = fields.text().len();
+        length <= MAX_HEAD && self.arena.len() + length <= MAX_HEADS
+    }
+
     fn push_head(&mut self, fields: &Fields) {
-        let (start, text) = (self.arena.len(), fields.text());
-        if text.len() <= MAX_HEAD && start + text.len() <= MAX_HEADS {
-            self.arena.extend_from_slice(text);
+        if self.has_room_for(fields) {
+            let start = self.arena.len();
+            self.arena.extend_from_slice(fields.text());
             let lines = fields.spans().take(MAX_LINES);
-            self.lines.extend(lines.map(|spans| moved(spans, start)));
+            self.lines.extend(lines.map(|spans| moved(spans, start as u64)));
             return;
         }
         for field in fields.iter().take(MAX_LINES) {
@@ -37,22 +67,40 @@ impl ExchangeRecord {
                 break;
             }
             let [name, value] =
-                [field.name, field.value].map(|text| self.push_within(MAX_HEADS, [text]));
+                [field.name, field.value].map(|text| self.push_within(MAX_HEADS, text));
             let line = pair(name, value);
             self.lines.push(line);
         }
     }
 }
 
-/// The places of a name and a value, whose text begins at `start`.
-fn moved((name, value): (Span, Span), start: usize) -> Pair {
+/// Where `part` is, if it is a part of `text`, whose copy begins at `start`.
+fn place_in(text: &[u8], start: usize, part: &[u8]) -> Option<Place> {
+    let at = offset_in(text, part)?;
+    let length = part.len().min(MAX_TEXT);
+    Some(Place { start: u16::try_from(start + at).ok()?, length: u16::try_from(length).ok()? })
+}
+
+/// Path and query as one part of `text`, where they stand in it one behind the other.
+fn target_of<'t>(text: &'t [u8], path: &[u8], query: Option<&[u8]>) -> Option<&'t [u8]> {
+    let start = offset_in(text, path)?;
+    let end = start + path.len();
+    let Some(query) = query else { return Some(&text[start..end]) };
+    let at = offset_in(text, query)?;
+    (at == end + 1 && text[end] == b'?').then(|| &text[start..at + query.len()])
+}
+
+/// How far behind the beginning of `text` that part of it is.
+fn offset_in(text: &[u8], part: &[u8]) -> Option<usize> {
+    let at = part.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+    (at <= text.len() && part.len() <= text.len() - at).then_some(at)
+}
+
+/// The places of a name and a value, whose text begins at `start`: there are dozens of them in a record, all below [`MAX_HEADS`].
+fn moved((name, value): (Span, Span), start: u64) -> Pair {
     let place = |span: Span| {
-        let range = span.range();
-        let bounded = "bounded by `MAX_FOREIGN`";
-        Place {
-            start: u16::try_from(start + range.start).expect(bounded),
-            length: u16::try_from(range.len()).expect(bounded),
-        }
+        let (begin, end) = span.ends();
+        (start + u64::from(begin)) | (u64::from(end - begin) << 16)
     };
-    pair(place(name), place(value))
+    (place(name) | place(value) << 32).to_le_bytes()
 }

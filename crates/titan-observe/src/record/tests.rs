@@ -4,7 +4,7 @@ use super::*;
 use crate::secret::{JudgedName, SecretNames};
 use crate::trace::{Sampling, TraceContext};
 use proptest::prelude::*;
-use titan_http::{FieldName, Fields};
+use titan_http::{FieldName, Fields, Method, RequestHead, Target, TargetForm};
 use titan_io::error::Kind;
 
 /// What readers see of a record.
@@ -105,6 +105,73 @@ fn facts() -> impl Strategy<Value = Facts> {
             }
         },
     )
+}
+
+/// A head as a parser leaves it, with a path and a query that stand in it one behind the other, and fields with much text.
+fn request(path: &str, query: Option<&str>, host: &str, more: usize) -> RequestHead {
+    let mut head = RequestHead::default();
+    let mut push = |text: &str| head.fields.push_text(text.as_bytes()).expect("it is short");
+    push("BREW ");
+    head.target.path = push(path);
+    head.target.query = query.map(|query| {
+        push("?");
+        push(query)
+    });
+    push(" HTTP/1.1\r\n");
+    head.method = Method::parse(b"BREW").expect("it is a token");
+    for (name, value) in [("Host", host), ("X-Long", &"x".repeat(more)), ("X-Last", "1")] {
+        head.fields.append_named(name.as_bytes(), value.as_bytes()).expect("it is short");
+    }
+    head
+}
+
+/// Method, host, path and query of the request that a record tells of, and its first and last field.
+fn told(record: &ExchangeRecord) -> String {
+    let (mut told, mut query) = (String::new(), Vec::new());
+    read(record, |read| {
+        let mut secrets = SecretNames::default();
+        let has_query = read.write_query(&mut secrets, &mut query);
+        let mut texts = vec![read.text(Text::Method), read.text(Text::Host), read.path()];
+        texts.extend(has_query.then_some(&query[..]));
+        let values = read.values(CaptureKind::RequestHeader, &mut secrets).map(|it| it.value);
+        let values: Vec<_> = values.filter(|value| value.len() < 100).collect();
+        texts.extend(values);
+        told = texts.iter().map(|text| String::from_utf8_lossy(text)).collect::<Vec<_>>().join(" ");
+    });
+    told
+}
+
+#[test]
+fn what_stands_in_the_head_of_a_request_is_told_and_not_copied_twice() {
+    for (query, shown) in [(None, "/a"), (Some("b=c"), "/a b=c"), (Some(""), "/a ")] {
+        for more in [0, 11 << 10, 13 << 10, 30 << 10] {
+            let (head, mut record) =
+                (request("/a", query, "host:1", more), ExchangeRecord::default());
+            record.set(Text::Listener, b"before");
+            record.set_request(&head);
+            let empty = if more == 0 { " " } else { "" };
+            assert_eq!(told(&record), format!("BREW host:1 {shown} host:1{empty} 1"), "{more}");
+        }
+    }
+    let (head, mut record) = (request("/a", Some("b=c"), "host:1", 100), ExchangeRecord::default());
+    record.set_request(&head);
+    assert_eq!(record.arena.len(), "BREW".len() + head.fields.text().len());
+}
+
+#[test]
+fn what_a_request_asks_for_need_not_stand_in_its_head_in_one_piece() {
+    let mut head = request("/a", Some("b=c"), "host:1", 100);
+    head.set_path(b"/new").unwrap();
+    let mut record = ExchangeRecord::default();
+    record.set_request(&head);
+    assert_eq!(told(&record), "BREW host:1 /new b=c host:1 1");
+    head.set_query(Some(b"d=e")).unwrap();
+    record.set_request(&head);
+    assert_eq!(told(&record), "BREW host:1 /new d=e host:1 1");
+    head.target = Target { form: TargetForm::Asterisk, ..Target::default() };
+    head.target.authority = head.fields.push_text(b"other").unwrap();
+    record.set_request(&head);
+    assert_eq!(told(&record), "BREW other * host:1 1");
 }
 
 proptest! {

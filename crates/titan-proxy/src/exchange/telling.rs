@@ -32,13 +32,12 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
         facts.peer = origin.address;
         facts.client = snapshot.forwarding.client(origin, fields);
         facts.phases.head = noted.head_micros.map(|it| Duration::from_micros(it.get().into()));
-        record.set(Text::Method, request.method.as_str().as_bytes());
-        record.set(Text::Host, request.authority().unwrap_or_default());
-        record.set_target(request.path(), request.query());
+        record.set_request(request);
         match &snapshot.tracing {
             None => {
-                let trace = fields.get(FieldName::Traceparent).and_then(trace_id);
-                record.set(Text::TraceId, trace.unwrap_or_default());
+                if let Some(trace) = fields.get(FieldName::Traceparent).and_then(trace_id) {
+                    record.set(Text::TraceId, trace);
+                }
             }
             Some(tracing) => {
                 let trace = tracing.begin(fields, origin.is_trusted(), &worker.io);
@@ -52,8 +51,6 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
             record.facts.tls = Some(version);
             record.set(Text::Sni, agreed.server_name.as_deref().unwrap_or_default().as_bytes());
         }
-        // Behind what is short: there may be no room for all of it.
-        record.set_request_head(fields);
         noted.telling = Some(telling);
     }
 
@@ -229,7 +226,7 @@ impl Record {
     /// Notes the status of a response whose head has just come.
     pub(super) fn tell_head(&mut self, attempt: &Attempt, status: Status) {
         let Some(telling) = &mut self.telling else { return };
-        telling.phase();
+        telling.mark = Instant::now();
         let at = telling.mark.saturating_duration_since(telling.started);
         if let Some(attempt) = telling.record.attempt_at(&attempt.endpoint().text) {
             attempt.head = Some(at.saturating_sub(attempt.began));
