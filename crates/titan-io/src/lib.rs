@@ -4,6 +4,7 @@
 //! |---|---|
 //! | state that outlives a configuration | [`registry`] |
 //! | counters that one thread writes | [`counter`] |
+//! | messages of Protocol Buffers | [`protobuf`] |
 //! | exchanges to show beside them | [`exemplar`] |
 //! | errors: which side caused them, and their status | [`error`] |
 //! | what a limit counts as one client, and how much each client uses of shared resources | [`network`], [`shares`], [`memory`] |
@@ -26,6 +27,8 @@ pub mod registry;
 pub mod counter;
 
 pub mod exemplar;
+
+pub mod protobuf;
 
 pub mod error;
 

@@ -1,7 +1,7 @@
 //! What an exchange was, as attributes: by the names of OpenTelemetry's semantic conventions where these have one, the stable ones
 //! of HTTP first, and below `titan.` for the rest.
 
-use crate::wire::{Value, attribute};
+use crate::value::{Value, attribute};
 use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;

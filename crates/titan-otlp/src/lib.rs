@@ -2,7 +2,7 @@
 //!
 //! | what | module |
 //! |---|---|
-//! | messages of Protocol Buffers | `wire` |
+//! | the value of an attribute | `value` |
 //! | what is counted | [`figures`] |
 //! | what an exchange was, as attributes | `attributes` |
 //! | a record as a log record | [`logs`] |
@@ -15,7 +15,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
 
-mod wire;
+mod value;
 
 pub mod figures;
 

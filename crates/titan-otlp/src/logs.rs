@@ -1,10 +1,11 @@
 //! A record of an exchange as a log record (OpenTelemetry's `LogRecord`).
 
 use crate::attributes::{Attributes, milliseconds};
-use crate::wire::{self, Value};
+use crate::value::{self, Value};
 use titan_config::{AccessLog, LogFormat};
 use titan_http::Status;
 use titan_io::error::Side;
+use titan_io::protobuf;
 use titan_observe::format::{Formatter, WriteRecord};
 use titan_observe::record::{Event, Facts, Recorded, Text};
 
@@ -77,30 +78,30 @@ impl LogRecords {
         out.clear();
         let began = started.saturating_mul(1_000);
         let took_nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        wire::fixed64(field::TIME, began, out);
-        wire::fixed64(field::OBSERVED_TIME, began.saturating_add(took_nanos), out);
+        protobuf::fixed64(field::TIME, began, out);
+        protobuf::fixed64(field::OBSERVED_TIME, began.saturating_add(took_nanos), out);
         let severity = Severity::of(&recorded.facts);
-        wire::number(field::SEVERITY, severity.number(), out);
-        wire::bytes(field::SEVERITY_TEXT, severity.name().as_bytes(), out);
-        wire::text_value(field::BODY, body, out);
+        protobuf::number(field::SEVERITY, severity.number(), out);
+        protobuf::bytes(field::SEVERITY_TEXT, severity.name().as_bytes(), out);
+        value::text_value(field::BODY, body, out);
         let duration = Value::Double(milliseconds(took));
-        wire::attribute(field::ATTRIBUTES, "titan.duration_ms", duration, out);
+        value::attribute(field::ATTRIBUTES, "titan.duration_ms", duration, out);
         attributes.write(recorded, field::ATTRIBUTES, out);
         if let Some(id) = trace_id(recorded.text(Text::TraceId)) {
-            wire::bytes(field::TRACE_ID, &id, out);
+            protobuf::bytes(field::TRACE_ID, &id, out);
         }
         if let Some(trace) = recorded.facts.trace {
-            wire::bytes(field::SPAN_ID, &trace.span.to_be_bytes(), out);
-            wire::fixed32(field::FLAGS, trace.is_sampled().into(), out);
+            protobuf::bytes(field::SPAN_ID, &trace.span.to_be_bytes(), out);
+            protobuf::fixed32(field::FLAGS, trace.is_sampled().into(), out);
         }
-        wire::bytes(field::EVENT_NAME, event_name(event).as_bytes(), out);
+        protobuf::bytes(field::EVENT_NAME, event_name(event).as_bytes(), out);
     }
 }
 
 impl WriteRecord for LogRecords {
     fn write(&mut self, record: &Recorded<'_>, out: &mut Vec<u8>) {
         self.write_record(record);
-        wire::bytes(RECORDS, &self.record, out);
+        protobuf::bytes(RECORDS, &self.record, out);
     }
 }
 

@@ -1,10 +1,11 @@
 //! Many records in one message, with who sends them; compressed, and framed as its protocol needs it.
 
-use crate::wire::{self, Value};
+use crate::value::{self, Value};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;
 use titan_config::{Collector, OtlpCompression, OtlpProtocol};
+use titan_io::protobuf;
 
 /// What goes around the records of a message. The messages of all signals have the same fields in the same places.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ impl Envelope {
             let is_given = collector.resource.iter().any(|(given, _)| given.as_str() == name);
             if !is_given && !value.is_empty() {
                 let value = Value::Text(value.as_bytes());
-                wire::attribute(ATTRIBUTES, name, value, &mut attributes);
+                value::attribute(ATTRIBUTES, name, value, &mut attributes);
             }
         };
         put("service.name", &collector.service);
@@ -47,14 +48,14 @@ impl Envelope {
         put("host.name", &rustix::system::uname().nodename().to_string_lossy());
         for (name, value) in &collector.resource {
             let value = Value::Text(value.as_bytes());
-            wire::attribute(ATTRIBUTES, name.as_str(), value, &mut attributes);
+            value::attribute(ATTRIBUTES, name.as_str(), value, &mut attributes);
         }
         let mut resource = Vec::new();
-        wire::bytes(RESOURCE, &attributes, &mut resource);
+        protobuf::bytes(RESOURCE, &attributes, &mut resource);
         let (mut name, mut scope) = (Vec::new(), Vec::new());
-        wire::bytes(1, b"titan", &mut name);
-        wire::bytes(2, env!("CARGO_PKG_VERSION").as_bytes(), &mut name);
-        wire::bytes(SCOPE, &name, &mut scope);
+        protobuf::bytes(1, b"titan", &mut name);
+        protobuf::bytes(2, env!("CARGO_PKG_VERSION").as_bytes(), &mut name);
+        protobuf::bytes(SCOPE, &name, &mut scope);
         Envelope { resource, scope, protocol, compression }
     }
 
@@ -74,10 +75,10 @@ impl Envelope {
     fn message(&self, records: &[u8]) -> Vec<u8> {
         let Envelope { resource, scope, .. } = self;
         let mut of_scope = Vec::new();
-        wire::start(OF_SCOPE, (scope.len() + records.len()) as u64, &mut of_scope);
+        protobuf::start(OF_SCOPE, (scope.len() + records.len()) as u64, &mut of_scope);
         let length = resource.len() + of_scope.len() + scope.len() + records.len();
         let mut message = Vec::with_capacity(length + 16);
-        wire::start(OF_RESOURCE, length as u64, &mut message);
+        protobuf::start(OF_RESOURCE, length as u64, &mut message);
         for part in [resource, &of_scope, scope, records] {
             message.extend_from_slice(part);
         }

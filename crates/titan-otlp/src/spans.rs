@@ -1,11 +1,12 @@
 //! A record of an exchange as spans: one for the request, and one below it for each attempt to send it to an endpoint.
 
 use crate::attributes::{Attributes, Writing, known_method};
-use crate::wire;
+use crate::value;
 use std::net::SocketAddr;
 use std::time::Duration;
 use titan_config::Captures;
 use titan_io::error::Side;
+use titan_io::protobuf;
 use titan_observe::destination::Lines;
 use titan_observe::record::{Attempted, Facts, Recorded, Text};
 use titan_observe::trace::TraceContext;
@@ -80,7 +81,7 @@ impl Spans {
     }
 
     fn end(&mut self, record: &Recorded<'_>, lines: &mut Lines) {
-        wire::bytes(SPANS, &self.span, &mut lines.text);
+        protobuf::bytes(SPANS, &self.span, &mut lines.text);
         lines.end(record.facts.started);
     }
 
@@ -97,14 +98,14 @@ impl Spans {
             b"" => method.to_vec(),
             route => [method, route].join(&b' '),
         };
-        wire::bytes(field::NAME, wire::utf8(&name).as_bytes(), span);
+        protobuf::bytes(field::NAME, value::utf8(&name).as_bytes(), span);
         attributes.write(record, field::ATTRIBUTES, span);
         write_policies(record, start, inner, span);
         // What a client has done wrong is no failure of the one who serves it.
         let is_failed = matches!(caused_by, Some(Side::Upstream | Side::Gateway))
             || status.is_some_and(|status| status.class() == 5);
         if is_failed {
-            wire::bytes(field::STATUS, FAILED, span);
+            protobuf::bytes(field::STATUS, FAILED, span);
         }
     }
 
@@ -123,7 +124,7 @@ impl Spans {
         let id = trace.attempt_span(attempt.number);
         Frame { trace, id, parent: trace.span, kind: CLIENT, start, end }.write(span);
         let method = record.text(Text::Method);
-        wire::bytes(field::NAME, known_method(method).unwrap_or(b"HTTP"), span);
+        protobuf::bytes(field::NAME, known_method(method).unwrap_or(b"HTTP"), span);
         let mut to = Writing { field: field::ATTRIBUTES, out: span };
         to.method(method);
         write_endpoint(attempt.endpoint, &mut to);
@@ -144,7 +145,7 @@ impl Spans {
         to.milliseconds("titan.tls_ms", attempt.tls);
         to.milliseconds("titan.upstream_head_ms", attempt.head);
         if is_error || !attempt.error.is_empty() {
-            wire::bytes(field::STATUS, FAILED, span);
+            protobuf::bytes(field::STATUS, FAILED, span);
         }
     }
 }
@@ -169,27 +170,27 @@ fn write_policies(record: &Recorded<'_>, start: u64, inner: &mut Vec<u8>, span: 
     let last = last.into_iter().filter(|(name, _)| !name.is_empty());
     for (name, verdict) in record.passed().map(|name| (name, "passed")).chain(last) {
         inner.clear();
-        wire::fixed64(event::TIME, after(start, took), inner);
-        wire::bytes(event::NAME, b"titan.policy", inner);
+        protobuf::fixed64(event::TIME, after(start, took), inner);
+        protobuf::bytes(event::NAME, b"titan.policy", inner);
         let mut to = Writing { field: event::ATTRIBUTES, out: inner };
         to.text("titan.policy.name", name);
         to.text("titan.policy.verdict", verdict.as_bytes());
-        wire::bytes(field::EVENTS, inner, span);
+        protobuf::bytes(field::EVENTS, inner, span);
     }
 }
 
 impl Frame<'_> {
     fn write(&self, out: &mut Vec<u8>) {
         let Frame { trace, id, parent, kind, start, end } = *self;
-        wire::bytes(field::TRACE_ID, &trace.trace_id.to_be_bytes(), out);
-        wire::bytes(field::SPAN_ID, &id.to_be_bytes(), out);
+        protobuf::bytes(field::TRACE_ID, &trace.trace_id.to_be_bytes(), out);
+        protobuf::bytes(field::SPAN_ID, &id.to_be_bytes(), out);
         if parent != 0 {
-            wire::bytes(field::PARENT, &parent.to_be_bytes(), out);
+            protobuf::bytes(field::PARENT, &parent.to_be_bytes(), out);
         }
-        wire::number(field::KIND, kind, out);
-        wire::fixed64(field::START, start, out);
-        wire::fixed64(field::END, end, out);
-        wire::fixed32(field::FLAGS, trace.is_sampled().into(), out);
+        protobuf::number(field::KIND, kind, out);
+        protobuf::fixed64(field::START, start, out);
+        protobuf::fixed64(field::END, end, out);
+        protobuf::fixed32(field::FLAGS, trace.is_sampled().into(), out);
     }
 }
 

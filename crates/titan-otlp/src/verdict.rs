@@ -2,13 +2,13 @@
 //!
 //! What may be sent again is what the specification of OTLP says so of; what comes back is not trusted with anything but that.
 
-use crate::wire::{Read, bytes_of, fields, number_of};
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use std::time::{Duration, SystemTime};
 use titan_config::OtlpProtocol;
 use titan_http::Status;
+use titan_io::protobuf::{Read, bytes_of, fields, number_of};
 use titan_upstream::client::Answer;
 
 /// What a collector has made of a message.

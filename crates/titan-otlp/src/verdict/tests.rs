@@ -1,11 +1,11 @@
 //! Responses of collectors, and what is made of them.
 
 use super::*;
-use crate::wire;
 use opentelemetry_proto::tonic::collector::logs::v1::{
     ExportLogsPartialSuccess, ExportLogsServiceResponse,
 };
 use prost::Message;
+use titan_io::protobuf;
 
 /// What is made of a response with these fields.
 fn judged(protocol: OtlpProtocol, status: u16, fields: &[(&str, &str)], body: &[u8]) -> Verdict {
@@ -91,14 +91,14 @@ fn a_collector_may_ask_for_time_but_not_for_any() {
 fn details(seconds: u64, nanos: u64) -> String {
     let (mut delay, mut info, mut any, mut status) =
         <(Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>)>::default();
-    wire::number(1, seconds, &mut delay);
-    wire::number(2, nanos, &mut delay);
-    wire::bytes(1, &delay, &mut info);
-    wire::bytes(1, b"type.googleapis.com/google.rpc.RetryInfo", &mut any);
-    wire::bytes(2, &info, &mut any);
-    wire::number(1, 8, &mut status);
-    wire::bytes(3, b"", &mut status);
-    wire::bytes(3, &any, &mut status);
+    protobuf::number(1, seconds, &mut delay);
+    protobuf::number(2, nanos, &mut delay);
+    protobuf::bytes(1, &delay, &mut info);
+    protobuf::bytes(1, b"type.googleapis.com/google.rpc.RetryInfo", &mut any);
+    protobuf::bytes(2, &info, &mut any);
+    protobuf::number(1, 8, &mut status);
+    protobuf::bytes(3, b"", &mut status);
+    protobuf::bytes(3, &any, &mut status);
     base64::engine::general_purpose::STANDARD_NO_PAD.encode(status)
 }
 
@@ -120,7 +120,7 @@ fn an_exhausted_collector_is_asked_again_only_if_it_says_when() {
 #[test]
 fn what_it_says_is_shown_and_obeyed_by_no_terminal() {
     let mut status = Vec::new();
-    wire::bytes(2, "no \u{1b}[2Jkey".as_bytes(), &mut status);
+    protobuf::bytes(2, "no \u{1b}[2Jkey".as_bytes(), &mut status);
     let verdict = http(401, &[("content-type", "application/x-protobuf")], &status);
     assert_eq!(verdict, Verdict::Refused { why: "status 401: no [2Jkey".to_owned() });
     let long = "x".repeat(1_000);
