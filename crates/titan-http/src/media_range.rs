@@ -14,9 +14,9 @@ pub struct Welcome {
 }
 
 impl Welcome {
-    /// That of `media_type`, without parameters, to a client with these fields. A range that has the parameter `with` must agree
-    /// with its value; other parameters do not matter.
-    pub fn of(fields: &Fields, media_type: &str, with: Option<(&str, &str)>) -> Welcome {
+    /// That of `media_type`, without parameters, to a client with these fields. A range that has one of the parameters `with` must
+    /// agree with its value; other parameters do not matter.
+    pub fn of(fields: &Fields, media_type: &str, with: &[(&str, &str)]) -> Welcome {
         let members = fields.members(FieldName::Accept);
         let ranges = members.filter_map(|member| range(member, media_type, with));
         // The most specific range decides.
@@ -26,7 +26,7 @@ impl Welcome {
 }
 
 /// How specific a range is that has the media type, and its weight in thousandths; one that is malformed has none.
-fn range(member: &[u8], media_type: &str, with: Option<(&str, &str)>) -> Option<(u8, u16)> {
+fn range(member: &[u8], media_type: &str, with: &[(&str, &str)]) -> Option<(u8, u16)> {
     let mut parts = member.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
     let name = parts.next()?;
     let (kind, _) = media_type.split_once('/')?;
@@ -40,9 +40,8 @@ fn range(member: &[u8], media_type: &str, with: Option<(&str, &str)>) -> Option<
     let mut weight = 1000;
     for part in parts {
         let (key, value) = split(part);
-        match with {
+        match with.iter().find(|(wanted, _)| is(key, wanted)) {
             _ if is(key, "q") => weight = parse_weight(part)?,
-            Some((wanted, _)) if !is(key, wanted) => {}
             Some((_, wanted)) if is(value, wanted) => specific = 3,
             Some(_) => return None,
             None => {}
@@ -75,13 +74,15 @@ mod tests {
             ("a/b;v=\"1\" ;q=0.7, a/b;q=0.1", 700),
             ("a/b;V=2, a/*;q=0.4", 400),
             ("a/b;x=2;q=0.9", 900),
+            ("a/b;w=2;v=1;q=0.8, a/b;q=0.1", 800),
+            ("a/b;v=1;w=1", 0),
             ("a/b;q=2", 0),
             ("a/c, b/*", 0),
             ("", 0),
         ] {
             let mut fields = Fields::default();
             fields.append(FieldName::Accept, accept.as_bytes()).unwrap();
-            let found = Welcome::of(&fields, "a/b", Some(("v", "1")));
+            let found = Welcome::of(&fields, "a/b", &[("v", "1"), ("w", "2")]);
             assert_eq!(found.weight, weight, "{accept}");
         }
     }
@@ -90,6 +91,6 @@ mod tests {
     fn of_two_that_are_as_welcome_the_one_that_is_named_comes_first() {
         let mut fields = Fields::default();
         fields.append(FieldName::Accept, b"*/*, a/b").unwrap();
-        assert!(Welcome::of(&fields, "a/b", None) > Welcome::of(&fields, "c/d", None));
+        assert!(Welcome::of(&fields, "a/b", &[]) > Welcome::of(&fields, "c/d", &[]));
     }
 }

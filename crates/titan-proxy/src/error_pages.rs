@@ -34,7 +34,7 @@ pub(crate) fn prefers(fields: &Fields, media_type: &str) -> bool {
     if fields.get(FieldName::Accept).is_none() {
         return true;
     }
-    let welcome = |media_type| Welcome::of(fields, media_type, None);
+    let welcome = |media_type| Welcome::of(fields, media_type, &[]);
     let document = welcome("application/problem+json").max(welcome("application/json"));
     let page = welcome(media_type);
     page.weight > 0 && page >= document

@@ -69,7 +69,7 @@ impl Format {
     pub(crate) fn of(fields: &Fields) -> Format {
         let welcome = |it: Format| {
             let (media_type, version) = it.names();
-            Welcome::of(fields, media_type, Some(("version", version)))
+            Welcome::of(fields, media_type, &[("version", version)])
         };
         match welcome(Format::OpenMetrics) > welcome(Format::Prometheus) {
             true => Format::OpenMetrics,
