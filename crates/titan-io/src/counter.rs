@@ -1,9 +1,10 @@
 //! Counters that one thread writes and any thread may read.
 
+use crate::division::{Division, Exponential};
 use crate::registry::Registry;
 use std::marker::PhantomData;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
 /// A number that only grows. One thread writes it.
@@ -16,8 +17,18 @@ pub struct Histogram<S> {
     /// By the bounds of the scale; the last one has none.
     buckets: [Counter; BUCKETS],
     sum: Counter,
+    /// By the parts of the scale, once somebody has asked for them. The buckets count no more from then on: each value is
+    /// counted in one place, so that both kinds of buckets add up to the same.
+    parts: OnceLock<Box<[Line]>>,
     scale: PhantomData<S>,
 }
+
+/// Some parts, aligned so that two workers never write to the same cache line.
+#[derive(Default)]
+#[repr(align(128))]
+struct Line([Counter; IN_LINE]);
+
+const IN_LINE: usize = 16;
 
 /// How many buckets a histogram has.
 pub const BUCKETS: usize = 15;
@@ -26,6 +37,11 @@ pub const BUCKETS: usize = 15;
 pub trait Scale {
     /// Their upper bounds; the last bucket has none.
     const BOUNDS: [u64; BUCKETS - 1];
+    /// The buckets of native histograms.
+    const EXPONENTIAL: Exponential;
+
+    /// Its parts.
+    fn division() -> &'static Division;
 }
 
 /// In microseconds.
@@ -43,6 +59,23 @@ pub struct HistogramSum {
     pub buckets: [u64; BUCKETS],
     /// The sum of all, in the unit of the scale.
     pub sum: u64,
+}
+
+/// The same, by the parts of the scale.
+#[derive(Clone, Debug)]
+pub struct PartSum<S> {
+    counts: Box<[u64]>,
+    sum: u64,
+    scale: PhantomData<S>,
+}
+
+/// The buckets of a native histogram.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Native {
+    /// How much fell into the zero bucket.
+    pub zero: u64,
+    /// And into the others that have any, by index, in ascending order.
+    pub buckets: Vec<(i32, u64)>,
 }
 
 /// The cells of a thing that has a name: each worker writes its own, so that counting is a plain store. They belong to the
@@ -100,6 +133,14 @@ impl<T> Counted<T> {
         sum
     }
 
+    /// Makes all workers count one histogram by the parts of its scale from now on, unless none of them has counted anything
+    /// yet: what nobody uses takes no memory for it.
+    pub fn divide<S: Scale + 'static>(&self, of: impl Fn(&T) -> &Histogram<S>) {
+        if self.workers().any(|cells| of(cells).is_used()) {
+            self.workers().for_each(|cells| of(cells).divide());
+        }
+    }
+
     /// One figure over all workers.
     pub fn sum(&self, figure: impl Fn(&T) -> u64) -> u64 {
         self.workers().map(figure).sum()
@@ -128,6 +169,14 @@ impl Scale for Durations {
         250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
         1_000_000, 2_500_000, 10_000_000,
     ];
+    /// In seconds: by 9 % each, from a microsecond to more than an hour.
+    const EXPONENTIAL: Exponential = Exponential { schema: 3, lowest: -20, highest: 12, per: 1e6 };
+
+    fn division() -> &'static Division {
+        static DIVISION: LazyLock<Division> =
+            LazyLock::new(|| Division::new(&Durations::BOUNDS, Durations::EXPONENTIAL));
+        &DIVISION
+    }
 }
 
 impl Scale for Sizes {
@@ -147,12 +196,24 @@ impl Scale for Sizes {
         1 << 30,
         1 << 32,
     ];
+    /// By 41 % each, from a byte to a tebibyte.
+    const EXPONENTIAL: Exponential = Exponential { schema: 1, lowest: 0, highest: 40, per: 1.0 };
+
+    fn division() -> &'static Division {
+        static DIVISION: LazyLock<Division> =
+            LazyLock::new(|| Division::new(&Sizes::BOUNDS, Sizes::EXPONENTIAL));
+        &DIVISION
+    }
 }
 
 impl<S: Scale> Histogram<S> {
     /// How much fell into each bucket; the last one has no upper bound.
-    pub fn buckets(&self) -> impl Iterator<Item = u64> {
-        self.buckets.iter().map(Counter::get)
+    pub fn buckets(&self) -> [u64; BUCKETS] {
+        let mut buckets = self.buckets.each_ref().map(Counter::get);
+        for (part, count) in self.parts().enumerate() {
+            buckets[S::division().bucket(part)] += count;
+        }
+        buckets
     }
 
     /// The sum of all, in the unit of the scale.
@@ -161,9 +222,34 @@ impl<S: Scale> Histogram<S> {
     }
 
     fn note(&self, value: u64) {
-        let bucket = S::BOUNDS.iter().position(|&bound| value <= bound);
-        self.buckets[bucket.unwrap_or(BUCKETS - 1)].add(1);
+        match self.parts.get() {
+            None => {
+                let bucket = S::BOUNDS.iter().position(|&bound| value <= bound);
+                self.buckets[bucket.unwrap_or(BUCKETS - 1)].add(1);
+            }
+            Some(lines) => {
+                let part = S::division().part(value);
+                lines[part / IN_LINE].0[part % IN_LINE].add(1);
+            }
+        }
         self.sum.add(value);
+    }
+
+    /// How much fell into each part, or nothing.
+    fn parts(&self) -> impl Iterator<Item = u64> {
+        let lines = self.parts.get().into_iter().flatten();
+        let counts = lines.flat_map(|Line(counts)| counts).map(Counter::get);
+        counts.take(S::division().parts())
+    }
+
+    /// Makes its worker count by parts. Any thread may ask for that.
+    fn divide(&self) {
+        let lines = S::division().parts().div_ceil(IN_LINE);
+        self.parts.get_or_init(|| std::iter::repeat_with(Line::default).take(lines).collect());
+    }
+
+    fn is_used(&self) -> bool {
+        self.parts.get().is_some() || self.buckets.iter().any(|count| count.get() > 0)
     }
 }
 
@@ -191,9 +277,52 @@ impl HistogramSum {
     }
 }
 
+impl<S: Scale> Default for PartSum<S> {
+    fn default() -> PartSum<S> {
+        let counts = vec![0; S::division().parts()].into();
+        PartSum { counts, sum: 0, scale: PhantomData }
+    }
+}
+
+impl<S: Scale> PartSum<S> {
+    /// Adds what one worker has noted. What it had noted before it counted by parts counts at the upper bound of its bucket.
+    pub fn add(&mut self, histogram: &Histogram<S>) {
+        for (sum, count) in self.counts.iter_mut().zip(histogram.parts()) {
+            *sum += count;
+        }
+        for (bucket, count) in histogram.buckets.iter().enumerate() {
+            self.counts[S::division().whole(bucket)] += count.get();
+        }
+        self.sum = self.sum.wrapping_add(histogram.sum());
+    }
+
+    /// The same by buckets.
+    pub fn buckets(&self) -> HistogramSum {
+        let mut buckets = [0; BUCKETS];
+        for (part, count) in self.counts.iter().enumerate() {
+            buckets[S::division().bucket(part)] += count;
+        }
+        HistogramSum { buckets, sum: self.sum }
+    }
+
+    /// The same as a native histogram.
+    pub fn native(&self) -> Native {
+        let mut native = Native::default();
+        for (part, &count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            match (S::division().native(part), native.buckets.last_mut()) {
+                (None, _) => native.zero += count,
+                (Some(index), Some((last, sum))) if *last == index => *sum += count,
+                (Some(index), _) => native.buckets.push((index, count)),
+            }
+        }
+        native
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn durations_fall_into_the_bucket_with_the_next_bound() {
@@ -218,6 +347,58 @@ mod tests {
         [one, other].iter().for_each(|it| sum.add(it));
         assert_eq!((sum.buckets[0], sum.buckets[BUCKETS - 1]), (2, 1));
         assert_eq!(sum.sum, (1 << 32) + 129);
+    }
+
+    /// A histogram that is divided after some values, and its twin that is not.
+    fn divided<S: Scale + Default>(values: &[u64], after: usize) -> [Histogram<S>; 2] {
+        let both = [(); 2].map(|()| Histogram::default());
+        for (place, value) in values.iter().enumerate() {
+            if place == after {
+                both[0].divide();
+            }
+            both.iter().for_each(|it| it.note(*value));
+        }
+        both
+    }
+
+    proptest! {
+        #[test]
+        fn both_kinds_of_buckets_have_each_value_once(
+            values in prop::collection::vec(0_u64..20_000_000, 0..50), after in 0_usize..50
+        ) {
+            let [divided, twin] = divided::<Durations>(&values, after);
+            prop_assert_eq!(divided.buckets(), twin.buckets());
+            let mut sum = PartSum::default();
+            [&divided, &twin].iter().for_each(|it| sum.add(it));
+            let (whole, native) = (sum.buckets(), sum.native());
+            prop_assert_eq!(whole.buckets, twin.buckets().map(|count| 2 * count));
+            prop_assert_eq!(whole.sum, 2 * values.iter().sum::<u64>());
+            let count = native.zero + native.buckets.iter().map(|(_, count)| count).sum::<u64>();
+            prop_assert_eq!(count, 2 * values.len() as u64);
+            prop_assert!(native.buckets.is_sorted_by(|one, next| one.0 < next.0));
+        }
+    }
+
+    #[test]
+    fn a_native_histogram_is_exact_from_when_it_was_asked_for() {
+        // A millisecond is just above 2^-10 seconds, eight buckets to a doubling.
+        let [divided, _] = divided::<Durations>(&[0, 1_000, 10_000_001, 1_001, 1_000, 0], 3);
+        let mut sum = PartSum::default();
+        sum.add(&divided);
+        let beyond = Durations::EXPONENTIAL.bound(27);
+        assert!(beyond > 10.0 && Durations::EXPONENTIAL.bound(26) < 10.0);
+        assert_eq!(sum.native(), Native { zero: 1, buckets: vec![(-95, 1), (-79, 3), (27, 1)] });
+    }
+
+    #[test]
+    fn only_what_is_used_is_divided() {
+        let counted = Counted::<Histogram<Sizes>>::new("a", 2);
+        counted.divide(|cells| cells);
+        assert!(counted.workers().all(|cells| cells.parts().next().is_none()));
+        counted.cells(1).record(1);
+        counted.divide(|cells| cells);
+        let parts = counted.workers().map(|cells| cells.parts().count());
+        assert_eq!(parts.collect::<Vec<_>>(), [Sizes::division().parts(); 2]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! | what | module |
 //! |---|---|
 //! | state that outlives a configuration | [`registry`] |
-//! | counters that one thread writes | [`counter`] |
+//! | counters that one thread writes, and histograms with two kinds of buckets | [`counter`], [`division`] |
 //! | messages of Protocol Buffers | [`protobuf`] |
 //! | exchanges to show beside them | [`exemplar`] |
 //! | errors: which side caused them, and their status | [`error`] |
@@ -23,6 +23,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
 
 pub mod registry;
+
+pub mod division;
 
 pub mod counter;
 

@@ -115,7 +115,7 @@ pub use refused::RefusedHandshakes;
 pub use snapshot::MemoryStatus;
 pub use socket::{FileIdentity, SocketFile, remove_stale_socket};
 pub use titan_io::counter::{
-    BUCKETS, Counted, Counter, Durations, Histogram, HistogramSum, Scale, Sizes,
+    BUCKETS, Counted, Counter, Durations, Histogram, HistogramSum, Native, PartSum, Scale, Sizes,
 };
 pub use titan_io::exemplar::{Exemplar, Exemplars};
 pub use titan_io::tls::{BadCredentials, Files, TicketSecrets, sha256};
