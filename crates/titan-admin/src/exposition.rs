@@ -1,6 +1,14 @@
-//! The metrics as text, for Prometheus and others that scrape it.
+//! The metrics, for Prometheus and others that scrape it: as text, or as messages with native histograms.
+
+mod family;
+
+mod format;
 
 mod text;
+
+mod messages;
+
+mod page;
 
 mod pressure;
 #[cfg(test)]
@@ -21,11 +29,12 @@ mod upstreams;
 
 mod things;
 
-pub(crate) use text::Format;
+pub(crate) use format::Format;
 
 use crate::reloads::{Attempts, Cause};
+use family::{Family, seconds};
+use page::Page;
 use std::time::{SystemTime, UNIX_EPOCH};
-use text::{Family, Text, seconds};
 use things::Things;
 use titan_observe::events::Dropped;
 use titan_proxy::{Cells, Counter, Metrics, ProcessFigures, Status};
@@ -68,7 +77,7 @@ const OPEN: [(Family, usize, usize); 4] = [
     (Family::gauge("titan_http2_connections_open", "Open client connections of HTTP/2."), 12, 13),
 ];
 
-/// In the order of the figures in [`Text::reloads`].
+/// In the order of the figures in [`Page::reloads`].
 const OF_RELOADS: [Family; 2] = [
     Family::gauge(
         "titan_config_last_reload_timestamp_seconds",
@@ -99,32 +108,32 @@ pub(crate) struct Sources<'s> {
 }
 
 /// Every metric there is.
-pub(crate) fn write(sources: &Sources<'_>, format: Format) -> String {
+pub(crate) fn write(sources: &Sources<'_>, format: Format) -> Vec<u8> {
     let Sources { metrics, status, attempts, revoked, calls, wrong_tokens, started, dropped, most } =
         *sources;
-    let mut text = Text::new(format);
-    text.process(started);
-    text.events(dropped);
+    let mut page = Page::new(format);
+    page.process(started);
+    page.events(dropped);
     let logs = status.access_logs();
-    text.access_logs(metrics, logs.iter().map(AsRef::as_ref));
-    text.exporters(&status.exporters());
-    text.reloads(attempts, status);
-    text.trials(attempts);
-    text.calls(calls, wrong_tokens);
-    text.workers(metrics);
-    text.memory(metrics, &status.memory());
-    text.failures(metrics);
-    text.revocations(revoked);
+    page.access_logs(metrics, logs.iter().map(AsRef::as_ref));
+    page.exporters(&status.exporters());
+    page.reloads(attempts, status);
+    page.trials(attempts);
+    page.calls(calls, wrong_tokens);
+    page.workers(metrics);
+    page.memory(metrics, &status.memory());
+    page.failures(metrics);
+    page.revocations(revoked);
     let things = Things::of(metrics, status);
-    things.write(&mut text, most);
-    text.finish()
+    things.write(&mut page, most);
+    page.finish()
 }
 
-impl Text {
+impl Page {
     fn process(&mut self, started: SystemTime) {
         let build = Family::info("titan_build_info", "Version of the running program; always 1.");
         self.begin(build);
-        self.sample(build.name, &[("version", env!("CARGO_PKG_VERSION"))], 1);
+        self.sample(build.name, &[("version", env!("CARGO_PKG_VERSION"))], 1_u8);
         let start = Family::gauge(
             "titan_process_start_time_seconds",
             "Unix time at which the process started.",
@@ -141,7 +150,7 @@ impl Text {
             "SHA-256 of the configuration in force, without its secrets; always 1.",
         );
         self.begin(info);
-        self.sample(info.name, &[("sha256", digest)], 1);
+        self.sample(info.name, &[("sha256", digest)], 1_u8);
         let reloads = Family::counter(
             "titan_config_reloads_total",
             "Attempts to put another configuration or changed files in force.",

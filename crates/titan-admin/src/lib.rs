@@ -20,7 +20,7 @@
 //! | which configuration is in force, and how that went | `reloads` | [`Reloads::note_applied`] |
 //! | what the program can be asked to do while it serves | [`orders`] | [`orders::Orders`] |
 //! | what was in force | [`history`] | [`history::Entry`] |
-//! | the counters of the workers as text | `exposition` | `exposition::write` |
+//! | the counters of the workers, for scrapers | `exposition` | `exposition::write` |
 //! | figures over time, and what is wrong | `figures` | `Figures::start` |
 //! | percentiles of histograms | `quantile` | [`Quantile::of`] |
 //! | a small HTTP/1.1 server, which the demo upstream uses too | [`http`] | [`http::Server::start`] |

@@ -301,8 +301,8 @@ impl Pages {
             most: self.access.most_series(),
         };
         let format = Format::of(&head.fields);
-        let text = exposition::write(&sources, format);
-        Response::new(Status::OK, format.content_type(), text).with(FieldName::Vary, "Accept")
+        let page = exposition::write(&sources, format);
+        Response::new(Status::OK, format.content_type(), page).with(FieldName::Vary, "Accept")
     }
 }
 

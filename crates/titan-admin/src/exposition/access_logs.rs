@@ -1,11 +1,11 @@
 //! What access logs have written, and what they have not.
 
-use super::{Family, Text};
+use super::{Family, Page};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use titan_proxy::{Cells, DestinationFigures, ExporterFigures, Metrics};
 
-/// In the order of the figures in [`Text::access_logs`].
+/// In the order of the figures in [`Page::access_logs`].
 const OF_LOG: [Family; 3] = [
     Family::counter("titan_access_log_lines_total", "Lines written as a whole."),
     Family::counter("titan_access_log_written_bytes_total", "Bytes written."),
@@ -25,7 +25,7 @@ const RECORDS: Family = Family::counter(
     "Records of exchanges that were dropped for all access logs, because too many waited to be read.",
 );
 
-impl Text {
+impl Page {
     pub(super) fn access_logs<'f>(
         &mut self,
         metrics: &Metrics,
@@ -62,7 +62,7 @@ const UNREACHED: Family = Family::gauge(
     "Whether the collector fails, or takes records too slowly.",
 );
 
-impl Text {
+impl Page {
     /// What goes to collectors of OpenTelemetry. Several logs to one are added up.
     pub(super) fn exporters(&mut self, exporters: &[Arc<ExporterFigures>]) {
         let mut by_name: BTreeMap<_, Vec<&ExporterFigures>> = BTreeMap::new();

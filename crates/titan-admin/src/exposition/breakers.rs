@@ -1,11 +1,12 @@
 //! Metrics of circuit breakers.
 
+use super::family::Family;
 use super::folding::fold;
-use super::text::{Family, Text};
+use super::page::Page;
 use std::time::Duration;
 use titan_proxy::{BreakerNow, BreakerState, UpstreamStatus};
 
-/// In the order in which [`Text::breakers`] writes them.
+/// In the order in which [`Page::breakers`] writes them.
 const OF_BREAKER: [Family; 3] = [
     Family::gauge(
         "titan_circuit_breaker_state",
@@ -30,7 +31,7 @@ type BreakerSum = (([u64; STATES], [u64; CHANGES]), [Duration; STATES]);
 /// The labels of a breaker, and its figures.
 type Row<'s> = (Vec<(&'static str, &'s str)>, BreakerSum);
 
-impl Text {
+impl Page {
     /// Those of upstreams, and with the label `endpoint` those of endpoints, so many of each with series of their own.
     pub(super) fn breakers(&mut self, upstreams: &[UpstreamStatus], own: (usize, usize)) {
         let whole = upstreams.iter().filter_map(|upstream| {

@@ -1,7 +1,8 @@
 //! How endpoints are doing.
 
+use super::family::Family;
 use super::folding::fold;
-use super::text::{Family, Text};
+use super::page::Page;
 use titan_proxy::{Condition, EndpointStatus, UpstreamStatus};
 
 /// In the order of [`of_endpoint`].
@@ -19,7 +20,7 @@ pub(super) const OF_ENDPOINT: [Family; 8] = [
     Family::counter("titan_endpoint_probes_failed_total", "Probes that failed."),
 ];
 
-impl Text {
+impl Page {
     /// So many with series of their own.
     pub(super) fn endpoints(&mut self, upstreams: &[UpstreamStatus], own: usize) {
         let endpoints = upstreams.iter().flat_map(|upstream| {

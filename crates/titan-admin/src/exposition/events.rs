@@ -1,9 +1,9 @@
 //! What was left out of the log.
 
-use super::{Family, Text};
+use super::{Family, Page};
 use titan_observe::events::Dropped;
 
-impl Text {
+impl Page {
     pub(super) fn events(&mut self, Dropped { queue, rate }: Dropped) {
         let dropped = Family::counter(
             "titan_events_dropped_total",

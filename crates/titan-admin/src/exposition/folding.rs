@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::time::Duration;
-use titan_proxy::HistogramSum;
 
 /// What stands in the labels of things that have no series of their own. Nothing can have that name.
 pub(super) const OTHER: &str = "(other)";
@@ -83,16 +82,10 @@ impl<const N: usize> Figures for [Duration; N] {
     }
 }
 
-impl Figures for HistogramSum {
+/// Things whose figures are added up when they are written.
+impl<T> Figures for Vec<&T> {
     fn add(&mut self, other: &Self) {
-        self.buckets.add(&other.buckets);
-        self.sum = self.sum.wrapping_add(other.sum);
-    }
-}
-
-impl<const N: usize> Figures for [HistogramSum; N] {
-    fn add(&mut self, other: &Self) {
-        self.iter_mut().zip(other).for_each(|(sum, figure)| Figures::add(sum, figure));
+        self.extend(other);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the process uses: memory by purpose, descriptors, processor time.
 
-use super::text::{Family, Text};
+use super::family::Family;
+use super::page::Page;
 use titan_proxy::{Cells, Counter, MemoryStatus, Metrics, ProcessFigures};
 
 const MEMORY: Family =
@@ -9,7 +10,7 @@ const MEMORY: Family =
 const LIMIT: Family =
     Family::gauge("titan_memory_limit_bytes", "How much memory there may be for that purpose.");
 
-/// In the order of the figures in [`Text::process_figures`].
+/// In the order of the figures in [`Page::process_figures`].
 const OF_PROCESS: [Family; 3] = [
     Family::gauge("titan_process_resident_memory_bytes", "Memory of the process."),
     Family::gauge("titan_process_open_fds", "Open descriptors of the process."),
@@ -31,7 +32,7 @@ const OF_WORKERS: [(&str, Cell); 3] = [
     ("compression", |cells| &cells.compression),
 ];
 
-impl Text {
+impl Page {
     /// Those that the system tells.
     pub(super) fn process_figures(&mut self, figures: &ProcessFigures) {
         let ProcessFigures { resident, descriptors, most_descriptors, processor } = *figures;

@@ -1,10 +1,11 @@
 //! Metrics of mirrors.
 
+use super::family::Family;
 use super::folding::OTHER;
-use super::text::{Family, Text};
+use super::page::Page;
 use titan_proxy::{ComparisonStatus, MirrorStatus};
 
-/// In the order of the figures in [`Text::mirrors`].
+/// In the order of the figures in [`Page::mirrors`].
 const OF_MIRROR: [Family; 3] = [
     Family::counter("titan_mirror_copies_total", "Copies of requests sent."),
     Family::counter(
@@ -32,7 +33,7 @@ const NOT_COMPARED: Family = Family::counter(
     "Responses to copies that were to be compared and were not.",
 );
 
-impl Text {
+impl Page {
     /// So many with series of their own.
     pub(super) fn mirrors(&mut self, mirrors: &[MirrorStatus], own: usize) {
         let mirrors = &folded(mirrors, own)[..];

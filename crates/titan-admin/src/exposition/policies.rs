@@ -1,7 +1,8 @@
 //! What policies count, and the key sets that they fetch.
 
+use super::family::Family;
 use super::folding::{Figures, Need, OTHER, fold};
-use super::text::{Family, Text};
+use super::page::Page;
 use std::collections::HashMap;
 use titan_proxy::{KeySetStatus, PolicyFigure, PolicyMetric};
 
@@ -27,7 +28,7 @@ impl Figures for KeySet {
     }
 }
 
-impl Text {
+impl Page {
     /// So many policies with series of their own.
     pub(super) fn policies(&mut self, metrics: &[PolicyMetric], own: usize) {
         let mut known = HashMap::new();

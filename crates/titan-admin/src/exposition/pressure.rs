@@ -1,9 +1,10 @@
 //! How near the gateway is to its own limits.
 
-use super::text::{Family, Text, seconds};
+use super::family::{Family, seconds};
+use super::page::Page;
 use titan_proxy::Metrics;
 
-impl Text {
+impl Page {
     /// How near the gateway is to its limits, and what that has led to.
     pub(super) fn pressure(&mut self, metrics: &Metrics) {
         let level = Family::gauge(

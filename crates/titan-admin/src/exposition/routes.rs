@@ -1,10 +1,11 @@
 //! What is counted for routes.
 
-use super::folding::fold;
-use super::text::{Family, SERIES, Text, Unit};
+use super::family::{Distribution, Family, SERIES, Unit};
+use super::folding::{Figures, fold};
+use super::page::Page;
 use std::collections::HashMap;
 use std::sync::Arc;
-use titan_proxy::{BUCKETS, Counted, Counter, Exemplar, HistogramSum, RouteCells};
+use titan_proxy::{BUCKETS, Counted, Counter, Durations, Exemplar, Histogram, RouteCells, Sizes};
 
 /// The label values of [`RouteCells::classes`].
 const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -31,10 +32,10 @@ pub(super) type RouteExemplars = HashMap<String, [Option<Exemplar>; BUCKETS]>;
 /// How many series a route has.
 pub(super) const OF_EACH: usize = CLASSES.len() + 3 * SERIES;
 
-/// Requests by class, and how long they took; and their sizes.
-type RouteSum = (([u64; CLASSES.len()], HistogramSum), [HistogramSum; 2]);
+/// A histogram of the sizes of requests or of responses.
+type OfSizes = fn(&RouteCells) -> &Histogram<Sizes>;
 
-impl Text {
+impl Page {
     /// So many with series of their own, and besides them what no route took, which is the last of these.
     pub(super) fn routes(
         &mut self,
@@ -43,37 +44,38 @@ impl Text {
         own: usize,
     ) {
         let Some((none, named)) = routes.split_last() else { return };
-        let mut rows = fold(named.iter().map(|it| ([it.name()], of_route(it))), own);
-        rows.push(([none.name()], of_route(none)));
+        let mut rows = fold(named.iter().map(|it| ([it.name()], vec![&**it])), own);
+        rows.push(([none.name()], vec![none]));
         self.begin(REQUESTS);
-        for ([route], ((classes, _), _)) in &rows {
-            for (class, count) in CLASSES.into_iter().zip(classes) {
+        for ([route], of) in &rows {
+            for (class, count) in CLASSES.into_iter().zip(classes(of)) {
                 self.sample(REQUESTS.name, &[("route", route), ("class", class)], count);
             }
         }
         self.begin(DURATION);
-        let unit = Unit::seconds();
-        for ([route], ((_, duration), _)) in &rows {
+        let unit = Unit::of::<Durations>();
+        for ([route], of) in &rows {
             let exemplars = exemplars.get(*route).map_or(&[][..], |of_route| of_route);
-            self.histogram(DURATION, &[("route", route)], &unit, duration, exemplars);
+            let durations = Distribution { of, which: |cells| &cells.latency };
+            self.histogram(DURATION, &[("route", route)], &unit, &durations, exemplars);
         }
-        let unit = Unit::bytes();
-        for (place, family) in SIZES.into_iter().enumerate() {
+        let unit = Unit::of::<Sizes>();
+        let sizes: [OfSizes; 2] = [|cells| &cells.received, |cells| &cells.sent];
+        for (family, which) in SIZES.into_iter().zip(sizes) {
             self.begin(family);
-            for ([route], (_, sizes)) in &rows {
-                self.histogram(family, &[("route", route)], &unit, &sizes[place], &[]);
+            for ([route], of) in &rows {
+                let sizes = Distribution { of, which };
+                self.histogram(family, &[("route", route)], &unit, &sizes, &[]);
             }
         }
     }
 }
 
-/// The cells of one route, added up over all workers.
-fn of_route(route: &Counted<RouteCells>) -> RouteSum {
+/// Requests by class, of all these over all workers.
+fn classes(routes: &[&Counted<RouteCells>]) -> [u64; CLASSES.len()] {
     let mut classes = [0; CLASSES.len()];
-    for RouteCells { classes: counts, .. } in route.workers() {
-        classes.iter_mut().zip(counts).for_each(|(sum, count)| *sum += Counter::get(count));
+    for cells in routes.iter().flat_map(|route| route.workers()) {
+        classes.add(&cells.classes.each_ref().map(Counter::get));
     }
-    let duration = route.histogram(|cells| &cells.latency);
-    let sizes = [route.histogram(|cells| &cells.received), route.histogram(|cells| &cells.sent)];
-    ((classes, duration), sizes)
+    classes
 }

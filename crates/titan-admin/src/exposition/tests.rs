@@ -1,5 +1,7 @@
 //! The exposition of a gateway that has served, read by a strict parser.
 
+mod messages;
+
 use super::endpoints::OF_ENDPOINT;
 use super::folding::OTHER;
 use super::policies::OF_KEY_SET;
@@ -43,6 +45,12 @@ fn served() -> Gateway {
     gateway
 }
 
+fn request(gateway: &Gateway, path: &str) {
+    let mut stream = TcpStream::connect(gateway.listeners()[0].socket_address.unwrap()).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    stream.read_to_end(&mut Vec::new()).unwrap();
+}
+
 fn text_of(gateway: &Gateway) -> String {
     text_after(gateway, &Reloads::new([0xa0; 32]))
 }
@@ -51,7 +59,7 @@ fn text_after(gateway: &Gateway, reloads: &Reloads) -> String {
     page(gateway, reloads, (Format::Prometheus, usize::MAX))
 }
 
-fn page(gateway: &Gateway, reloads: &Reloads, (format, most): (Format, usize)) -> String {
+fn written(gateway: &Gateway, reloads: &Reloads, (format, most): (Format, usize)) -> Vec<u8> {
     let sources = Sources {
         metrics: &gateway.metrics(),
         status: &gateway.status(),
@@ -64,6 +72,10 @@ fn page(gateway: &Gateway, reloads: &Reloads, (format, most): (Format, usize)) -
         most,
     };
     write(&sources, format)
+}
+
+fn page(gateway: &Gateway, reloads: &Reloads, form: (Format, usize)) -> String {
+    String::from_utf8(written(gateway, reloads, form)).unwrap()
 }
 
 #[test]
@@ -385,12 +397,7 @@ fn many(count: usize) -> Gateway {
     );
     let gateway =
         Gateway::start(&Config::parse("test", &config).unwrap(), &Files::default(), None).unwrap();
-    let address = gateway.listeners()[0].socket_address.unwrap();
-    for route in asked {
-        let mut stream = TcpStream::connect(address).unwrap();
-        write!(stream, "GET /r{route} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
-        stream.read_to_end(&mut Vec::new()).unwrap();
-    }
+    asked.iter().for_each(|route| request(&gateway, &format!("/r{route}")));
     gateway
 }
 
@@ -438,31 +445,6 @@ fn what_is_beyond_the_limit_is_added_up_and_counted() {
     assert_eq!(folded(&all), [0.0; 6]);
     let folded = folded(&few);
     assert!(folded[..2].iter().all(|count| *count > 20.0) && folded[5] == 0.0, "{folded:?}");
-}
-
-#[test]
-fn both_formats_say_the_same() {
-    let (gateway, reloads) = (served(), Reloads::new([0xa0; 32]));
-    let pages = [Format::Prometheus, Format::OpenMetrics];
-    let [one, other] = pages.map(|format| page(&gateway, &reloads, (format, usize::MAX)));
-    let one: BTreeMap<_, _> =
-        parse(&one).into_iter().map(|(name, it)| (name, it.samples)).collect();
-    let other = parse_open(&other).into_iter().map(|(name, it)| (name, it.samples)).collect();
-    // Time goes on between the two.
-    let figures = |mut it: BTreeMap<String, BTreeMap<String, f64>>| {
-        for passing in [
-            "titan_worker_busy_seconds_total",
-            "titan_worker_lag_seconds",
-            "titan_process_cpu_seconds_total",
-            "titan_process_resident_memory_bytes",
-            "titan_process_open_fds",
-            "titan_memory_bytes",
-        ] {
-            it.get_mut(passing).unwrap().values_mut().for_each(|value| *value = 0.0);
-        }
-        it
-    };
-    assert_eq!(figures(one), figures(other));
 }
 
 /// A family as it was read.

@@ -1,10 +1,11 @@
 //! What a configuration may have any number of: routes, upstreams, endpoints and the like.
 
 use super::endpoints::OF_ENDPOINT;
+use super::family::Family;
 use super::folding::{Need, share_out};
+use super::page::Page;
 use super::policies::OF_KEY_SET;
 use super::routes::RouteExemplars;
-use super::text::{Family, Text};
 use super::{breakers, mirrors, policies, routes, upstreams};
 use std::sync::Arc;
 use titan_proxy::{
@@ -54,25 +55,25 @@ impl Things {
     }
 
     /// Writes about them, so that the page has no more than `most` series in all, as far as that depends on them.
-    pub(super) fn write(&self, text: &mut Text, most: usize) {
+    pub(super) fn write(&self, page: &mut Page, most: usize) {
         let needs = self.needs();
         // What is about the page itself, and the requests that no route took.
         let rest = KINDS.len() + 1 + routes::OF_EACH;
-        let own = share_out(most.saturating_sub(text.series() + rest), needs);
+        let own = share_out(most.saturating_sub(page.series() + rest), needs);
         let [routes, upstreams, endpoints, mirrors, policies, key_sets, certificates] = own;
-        text.routes(&self.routes, &self.exemplars, routes);
-        text.upstreams(&self.upstreams, upstreams);
-        text.concurrency(&self.upstreams_now, upstreams);
-        text.endpoints(&self.upstreams_now, endpoints);
-        text.breakers(&self.upstreams_now, (upstreams, endpoints));
-        text.mirrors(&self.mirrors, mirrors);
-        text.policies(&self.policies, policies);
-        text.key_sets(&self.key_sets, key_sets);
-        text.certificates(&self.certificates, certificates);
-        text.single(SERIES, text.series());
-        text.begin(FOLDED);
+        page.routes(&self.routes, &self.exemplars, routes);
+        page.upstreams(&self.upstreams, upstreams);
+        page.concurrency(&self.upstreams_now, upstreams);
+        page.endpoints(&self.upstreams_now, endpoints);
+        page.breakers(&self.upstreams_now, (upstreams, endpoints));
+        page.mirrors(&self.mirrors, mirrors);
+        page.policies(&self.policies, policies);
+        page.key_sets(&self.key_sets, key_sets);
+        page.certificates(&self.certificates, certificates);
+        page.single(SERIES, page.series());
+        page.begin(FOLDED);
         for ((kind, need), own) in KINDS.into_iter().zip(needs).zip(own) {
-            text.sample(FOLDED.name, &[("kind", kind)], need.count - own);
+            page.sample(FOLDED.name, &[("kind", kind)], need.count - own);
         }
     }
 

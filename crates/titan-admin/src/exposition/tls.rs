@@ -1,7 +1,8 @@
 //! TLS with clients: handshakes, and how long certificates are good.
 
+use super::family::Family;
 use super::folding::{Figures, fold};
-use super::text::{Family, Text};
+use super::page::Page;
 use titan_proxy::{CertificateStatus, Metrics};
 
 const HANDSHAKES: Family = Family::counter(
@@ -23,7 +24,7 @@ impl Figures for Expiry {
     }
 }
 
-impl Text {
+impl Page {
     /// Those of listeners, by their files; so many with series of their own.
     pub(super) fn certificates(&mut self, certificates: &[CertificateStatus], own: usize) {
         if certificates.is_empty() {

@@ -1,10 +1,12 @@
 //! What is counted for upstreams.
 
+use super::family::{Distribution, Family, SERIES, Unit};
 use super::folding::{Figures, fold};
-use super::text::{Family, SERIES, Text, Unit};
+use super::page::Page;
 use std::sync::Arc;
 use titan_proxy::{
-    ConcurrencyStatus, Counted, Counter, HistogramSum, RetryReason, UpstreamCells, UpstreamStatus,
+    ConcurrencyStatus, Counted, Counter, Durations, Histogram, RetryReason, UpstreamCells,
+    UpstreamStatus,
 };
 
 const OF_UPSTREAM: [Family; 11] = [
@@ -39,7 +41,7 @@ const OF_UPSTREAM: [Family; 11] = [
     Family::counter("titan_upstream_failures_total", "Failed attempts."),
 ];
 
-/// In the order of the histograms in [`Text::upstreams`].
+/// In the order of the histograms in [`Page::upstreams`].
 const DURATIONS: [Family; 3] = [
     Family::histogram(
         "titan_upstream_connect_duration_seconds",
@@ -60,7 +62,7 @@ const RETRIES: Family = Family::counter(
     "Retries after a failed attempt, by what had failed.",
 );
 
-/// In the order of the figures in [`Text::concurrency`].
+/// In the order of the figures in [`Page::concurrency`].
 const OF_CONCURRENCY: [Family; 3] = [
     Family::gauge("titan_upstream_concurrency_limit", "Requests that may run."),
     Family::gauge("titan_upstream_concurrency_running", "Requests that run."),
@@ -72,11 +74,14 @@ pub(super) const OF_EACH: usize = OF_UPSTREAM.len() + RetryReason::ALL.len() + 3
 /// How many more it has where it is limited.
 pub(super) const OF_LIMITED: usize = OF_CONCURRENCY.len();
 
-/// Counters, and retries by reason; and durations.
-type UpstreamSum =
-    (([u64; OF_UPSTREAM.len()], [u64; RetryReason::ALL.len()]), [HistogramSum; DURATIONS.len()]);
+/// Counters, and retries by reason; and whose they are.
+type UpstreamSum<'s> =
+    (([u64; OF_UPSTREAM.len()], [u64; RetryReason::ALL.len()]), Vec<&'s Counted<UpstreamCells>>);
 
-impl Text {
+/// One of the histograms.
+type OfDurations = fn(&UpstreamCells) -> &Histogram<Durations>;
+
+impl Page {
     /// So many with series of their own.
     pub(super) fn upstreams(&mut self, upstreams: &[Arc<Counted<UpstreamCells>>], own: usize) {
         let all = upstreams.iter().map(|it| ([it.name()], added_up(it)));
@@ -87,11 +92,14 @@ impl Text {
                 self.sample(family.name, &[("upstream", upstream)], counts[figure]);
             }
         }
-        let unit = Unit::seconds();
-        for (place, family) in DURATIONS.into_iter().enumerate() {
+        let unit = Unit::of::<Durations>();
+        let durations: [OfDurations; DURATIONS.len()] =
+            [|cells| &cells.connect, |cells| &cells.first_byte, |cells| &cells.attempt];
+        for (family, which) in DURATIONS.into_iter().zip(durations) {
             self.begin(family);
-            for ([upstream], (_, durations)) in &rows {
-                self.histogram(family, &[("upstream", upstream)], &unit, &durations[place], &[]);
+            for ([upstream], (_, of)) in &rows {
+                let durations = Distribution { of, which };
+                self.histogram(family, &[("upstream", upstream)], &unit, &durations, &[]);
             }
         }
         self.begin(RETRIES);
@@ -123,18 +131,13 @@ impl Text {
 }
 
 /// The cells of an upstream, added up over all workers.
-fn added_up(upstream: &Counted<UpstreamCells>) -> UpstreamSum {
+fn added_up(upstream: &Counted<UpstreamCells>) -> UpstreamSum<'_> {
     let (mut counts, mut retries) = ([0; OF_UPSTREAM.len()], [0; RetryReason::ALL.len()]);
     for cells in upstream.workers() {
         counts.add(&of_upstream(cells));
         retries.add(&cells.retries.each_ref().map(Counter::get));
     }
-    let durations = [
-        upstream.histogram(|cells| &cells.connect),
-        upstream.histogram(|cells| &cells.first_byte),
-        upstream.histogram(|cells| &cells.attempt),
-    ];
-    ((counts, retries), durations)
+    ((counts, retries), vec![upstream])
 }
 
 /// In the order of [`OF_UPSTREAM`].

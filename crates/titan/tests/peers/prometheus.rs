@@ -13,6 +13,7 @@ use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// A Prometheus that scrapes one gateway ten times a second.
 struct Prometheus {
@@ -31,6 +32,11 @@ struct Series {
 impl Prometheus {
     /// One that scrapes there.
     fn of(target: SocketAddr) -> Prometheus {
+        Prometheus::with(target, &[])
+    }
+
+    /// The same with more arguments.
+    fn with(target: SocketAddr, arguments: &[&str]) -> Prometheus {
         let (address, folder) = (own_address(), Folder::new());
         let config = format!(
             "global: {{ scrape_interval: 100ms, scrape_timeout: 100ms, evaluation_interval: 100ms }}\n\
@@ -42,7 +48,7 @@ impl Prometheus {
         let mut command = peer("prometheus");
         command.arg(format!("--config.file={}", file.display()));
         command.arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()));
-        command.arg(format!("--web.listen-address={address}"));
+        command.arg(format!("--web.listen-address={address}")).args(arguments);
         let program = Program::start(&mut command, &folder).listens_on(address);
         until("Prometheus is ready", || get(address, "/-/ready", "").contains("is Ready"));
         Prometheus { _program: program, address, _folder: folder }
@@ -120,6 +126,13 @@ policies:
         let mut client = Client::connect(self.gateway.address()).unwrap();
         client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).unwrap();
         client.response().unwrap().status
+    }
+
+    /// How long a request takes.
+    fn takes(&self, path: &str) -> Duration {
+        let start = Instant::now();
+        assert_eq!(self.status(path), 200, "{path}");
+        start.elapsed()
     }
 
     fn metrics(&self, accept: &str) -> String {
@@ -214,6 +227,54 @@ fn it_reads_the_text_format_too() {
     prometheus.shows("up", 1.0);
     prometheus.shows("titan_requests_total{route='shop', class='2xx'}", 2.0);
     prometheus.shows("titan_request_duration_seconds_bucket{route='shop', le='10.0'}", 2.0);
+}
+
+/// It asks for messages, and has all histograms as native ones: they answer what those with fixed buckets answer, and more exactly.
+#[test]
+fn it_reads_native_histograms() {
+    let site = Site::start();
+    let prometheus =
+        Prometheus::with(site.gateway.admin(), &["--enable-feature=native-histograms"]);
+    prometheus.shows("up", 1.0);
+    prometheus.shows("titan_requests_total{route='shop', class='2xx'}", 2.0);
+    let (durations, sizes) = ["titan_request_duration_seconds", "titan_response_size_bytes"]
+        .map(|it| format!("{it}{{route='shop'}}"))
+        .into();
+    prometheus.shows(&format!("histogram_count({durations})"), 2.0);
+    let longest = (0..20).map(|_| site.takes("/shop")).max().unwrap();
+    prometheus.shows(&format!("histogram_count({durations})"), 22.0);
+    let value = |query: &str| match &prometheus.query(query)[..] {
+        [series] => series.value,
+        found => panic!("{query}: {found:?}"),
+    };
+    let quantile =
+        |part: &str, of: &str| value(&format!("histogram_quantile({part}, rate({of}[1m]))"));
+    // A bucket is 9 % wide.
+    let ninth = quantile("0.9", &durations);
+    assert!(ninth > 0.0 && ninth < longest.as_secs_f64() * 1.1, "{ninth} of {longest:?}");
+    // All responses since the first scrape are of one size, and the buckets of sizes are 41 % wide.
+    let size = value(&format!("histogram_sum({sizes})")) / 22.0;
+    for part in ["0.1", "0.9"] {
+        let found = quantile(part, &sizes);
+        assert!(found > size / 1.42 && found < size * 1.42, "{part}: {found} of {size}");
+    }
+    assert!(prometheus.query("{__name__=~'titan_.+_bucket'}").is_empty());
+    for name in [
+        "titan_request_duration_seconds",
+        "titan_request_size_bytes",
+        "titan_response_size_bytes",
+        "titan_upstream_connect_duration_seconds",
+        "titan_upstream_first_byte_duration_seconds",
+        "titan_upstream_attempt_duration_seconds",
+    ] {
+        // Those that have no value yet are native too.
+        let all = value(&format!("count(histogram_count({name}))"));
+        assert!(all >= 4.0, "{name}: {all}");
+    }
+    // The same page as before is there for others.
+    let page = site.metrics("*/*");
+    assert_eq!(judged(peer("promtool").args(["check", "metrics"]), &page), ACCEPTED);
+    assert!(page.contains("titan_request_duration_seconds_count{route=\"shop\"} 22\n"), "{page}");
 }
 
 #[test]

@@ -121,9 +121,11 @@ impl Served {
         }
         let schema = &resolved(api, described)["content"][media_type]["schema"];
         assert!(!schema.is_null(), "{name} {}: {media_type}", status.code());
-        let text = String::from_utf8(response.body.clone()).unwrap();
         let is_json = media_type.ends_with("/json") || media_type.ends_with("+json");
-        let body = if is_json { serde_json::from_str(&text).unwrap() } else { Value::from(text) };
+        let body = match is_json {
+            true => serde_json::from_slice(&response.body).unwrap(),
+            false => String::from_utf8_lossy(&response.body).into(),
+        };
         let fault = fault(api, schema, &body);
         assert_eq!(fault, None, "{name} {}: {body}", status.code());
     }
@@ -432,10 +434,12 @@ async fn every_response_is_described_and_every_described_one_is_served() {
     for call in [Call::Index, Call::Health, Call::Readiness, Call::Metrics, Call::Description] {
         served.note(&api, call, &desk.responds(&good(call)).await);
     }
-    let open = [("Accept", "application/openmetrics-text; version=1.0.0")];
-    let response = desk.responds(&Ask { fields: &open, ..good(Call::Metrics) }).await;
-    assert_eq!(response.head.fields.get(FieldName::Vary), Some(&b"Accept"[..]));
-    served.note(&api, Call::Metrics, &response);
+    for accept in ["application/openmetrics-text", "application/vnd.google.protobuf"] {
+        let fields = [("Accept", accept)];
+        let response = desk.responds(&Ask { fields: &fields, ..good(Call::Metrics) }).await;
+        assert_eq!(response.head.fields.get(FieldName::Vary), Some(&b"Accept"[..]));
+        served.note(&api, Call::Metrics, &response);
+    }
     let elsewhere = "{\"action\":\"eject\",\"endpoint\":\"127.0.0.1:2\"}";
     for body in [good(Call::OrderUpstream).body, elsewhere, "{"] {
         let ask = Ask { body, ..good(Call::OrderUpstream) };
