@@ -144,13 +144,8 @@ impl Page {
     }
 
     fn reloads(&mut self, attempts: &Attempts, status: &Status) {
-        let Attempts { digest, applied, refused, last, refused_last, .. } = attempts;
-        let info = Family::info(
-            "titan_config_info",
-            "SHA-256 of the configuration in force, without its secrets; always 1.",
-        );
-        self.begin(info);
-        self.sample(info.name, &[("sha256", digest)], 1_u8);
+        let Attempts { applied, refused, last, refused_last, .. } = attempts;
+        self.in_force(attempts);
         let reloads = Family::counter(
             "titan_config_reloads_total",
             "Attempts to put another configuration or changed files in force.",
@@ -169,6 +164,18 @@ impl Page {
             "Configurations in use: the one in force, and earlier ones that requests still run under.",
         );
         self.single(in_use, status.configurations_in_use());
+    }
+
+    fn in_force(&mut self, Attempts { digest, id, .. }: &Attempts) {
+        let info = Family::info(
+            "titan_config_info",
+            "SHA-256 of the configuration in force, without its secrets, and its id in the history; always 1.",
+        );
+        self.begin(info);
+        let id = id.map(|id| id.to_string());
+        let id = id.as_deref().map(|id| ("id", id));
+        let labels: Vec<_> = [("sha256", digest.as_str())].into_iter().chain(id).collect();
+        self.sample(info.name, &labels, 1_u8);
     }
 
     fn trials(&mut self, attempts: &Attempts) {

@@ -13,6 +13,8 @@ pub struct Reloads(Mutex<Attempts>);
 pub struct Attempts {
     /// The SHA-256 of the file in force, in hexadecimal digits.
     pub digest: String,
+    /// What the history calls it; `None` without a history, as in the demo.
+    pub id: Option<u64>,
     /// When it came into force.
     pub in_force_since: SystemTime,
     /// How many have succeeded.
@@ -72,6 +74,7 @@ impl Reloads {
     pub fn new(digest: [u8; 32]) -> Reloads {
         Reloads(Mutex::new(Attempts {
             digest: hex(digest),
+            id: None,
             in_force_since: SystemTime::now(),
             applied: 0,
             refused: 0,
@@ -84,10 +87,10 @@ impl Reloads {
         }))
     }
 
-    /// Notes that a file of that SHA-256 is in force, or is with other files.
-    pub fn note_applied(&self, subject: Subject, digest: [u8; 32], now: SystemTime) {
+    /// Notes that a file of that SHA-256 is in force, or is with other files, and what the history calls it.
+    pub fn note_applied(&self, subject: Subject, (digest, id): ([u8; 32], u64), now: SystemTime) {
         let mut attempts = self.lock();
-        attempts.digest = hex(digest);
+        (attempts.digest, attempts.id) = (hex(digest), Some(id));
         attempts.applied += 1;
         attempts.last = Some(now);
         if subject == Subject::Configuration {
@@ -119,6 +122,11 @@ impl Reloads {
         let mut attempts = self.lock();
         let counts = attempts.taken_back.iter_mut().zip(Cause::ALL);
         counts.filter(|(_, of)| *of == cause).for_each(|(count, _)| *count += 1);
+    }
+
+    /// Notes what the history calls the configuration in force by now: ids move behind those that another process has written.
+    pub fn note_id(&self, id: u64) {
+        self.lock().id = Some(id);
     }
 
     /// Notes whether the configuration in force is on trial, until when it has to be confirmed then, and how much of the history is

@@ -422,6 +422,7 @@ impl Reloading {
         self.reply();
         let is_on_trial = self.trial.is_some() || self.is_ending_trial();
         let until = self.trial.as_ref().and_then(Trial::confirm_until);
+        self.reloads.note_id(self.records.in_force().id);
         self.reloads.note_standing(is_on_trial, until, self.records.unsaved());
     }
 
@@ -473,12 +474,11 @@ impl Reloading {
         (recent, held): (Option<Recent>, Option<Held>),
         in_force: InForce,
     ) {
-        let subject = request.wanted.subject();
-        self.reloads.note_applied(subject, in_force.documents.public_digest, SystemTime::now());
         self.complaint.clear();
         self.unusable = None;
         let before = std::mem::replace(&mut self.in_force, in_force);
         if !request.is_change() {
+            self.note_applied(&request);
             return messages::files_in_use(self.log(), &before, &self.in_force);
         }
         if let Wanted::Before(before) = &request.wanted {
@@ -487,12 +487,13 @@ impl Reloading {
             self.samples.leave_out(&before.former.since, &self.status);
         }
         let (id, entry) = (self.records.in_force().id, self.records.refer_to_in_force());
+        self.records.note(request.origin(self.records.history()), &self.in_force);
+        self.note_applied(&request);
         let since = Moment::now(&self.status);
         let before = Former { in_force: before, entry, _held: held, since };
         let config = &self.in_force.config;
         self.log().configure(&config.log);
         messages::in_force(self.log(), &self.name_of(&request), &request, (config, id));
-        self.records.note(request.origin(self.records.history()), &self.in_force);
         self.records.hurry();
         let window = request.safeguards.guard.map(|guard| guard.window);
         let baseline =
@@ -506,6 +507,12 @@ impl Reloading {
         let notes = messages::notes(&self.in_force, self.trial.as_ref());
         let reply = request.done.map(|done| self.reply_with(done, notes));
         self.replies.extend(reply);
+    }
+
+    /// Has the metrics tell what is in force now.
+    fn note_applied(&self, request: &Request) {
+        let now = (self.in_force.documents.public_digest, self.records.in_force().id);
+        self.reloads.note_applied(request.wanted.subject(), now, SystemTime::now());
     }
 
     /// Says it once for files that are as they were: half of a pair may have been written, and they are tried again.

@@ -104,11 +104,11 @@ fn exemplars_stand_behind_their_buckets_where_the_format_has_them() {
 fn it_says_which_configuration_is_in_force_and_how_the_last_attempt_went() {
     let gateway = served();
     let reloads = Reloads::new([0xa0; 32]);
-    let lines = |at: f64, outcome: [u8; 3], digest: &str| {
+    let lines = |at: f64, outcome: [u8; 3], (digest, id): (&str, &str)| {
         let [applied, refused, successful] = outcome;
         let text = text_after(&gateway, &reloads);
         for line in [
-            format!("titan_config_info{{sha256=\"{}\"}} 1", digest.repeat(32)),
+            format!("titan_config_info{{sha256=\"{}\"{id}}} 1", digest.repeat(32)),
             format!("titan_config_reloads_total{{outcome=\"applied\"}} {applied}"),
             format!("titan_config_reloads_total{{outcome=\"refused\"}} {refused}"),
             format!("titan_config_last_reload_timestamp_seconds {at}"),
@@ -118,15 +118,16 @@ fn it_says_which_configuration_is_in_force_and_how_the_last_attempt_went() {
             assert!(text.lines().any(|it| it == line), "{line}\n{text}");
         }
     };
-    lines(0.0, [0, 0, 1], "a0");
+    lines(0.0, [0, 0, 1], ("a0", ""));
+    reloads.note_id(3);
     reloads.note_refused(Subject::Configuration, UNIX_EPOCH + Duration::from_secs(5));
-    lines(5.0, [0, 1, 0], "a0");
+    lines(5.0, [0, 1, 0], ("a0", ",id=\"3\""));
     reloads.note_applied(
         Subject::Configuration,
-        [0xb1; 32],
+        ([0xb1; 32], 4),
         UNIX_EPOCH + Duration::from_millis(7500),
     );
-    lines(7.5, [1, 1, 1], "b1");
+    lines(7.5, [1, 1, 1], ("b1", ",id=\"4\""));
 }
 
 #[test]

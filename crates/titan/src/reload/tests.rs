@@ -437,7 +437,8 @@ fn a_trial_that_cannot_be_taken_back_shows_in_the_metrics() {
         let it = program.reloads.attempts();
         (it.is_on_trial, it.taken_back, it.applied, it.refused, it.refused_last.is_none())
     };
-    assert_eq!(figures(&program), (true, [0; 3], 2, 0, true));
+    let shown = |program: &Program| program.reloads.attempts().id;
+    assert_eq!((figures(&program), shown(&program)), ((true, [0; 3], 2, 0, true), Some(3)));
     program.runs_out();
     let failed = (true, [0; 3], 2, 1, false);
     assert_eq!(figures(&program), failed);
@@ -449,6 +450,7 @@ fn a_trial_that_cannot_be_taken_back_shows_in_the_metrics() {
     program.tries_again();
     assert_eq!(figures(&program), (false, [1, 0, 0], 3, 1, true));
     assert!(program.reloads.last() > last);
+    assert_eq!((shown(&program), program.history().entries[0].id), (Some(4), 4));
 }
 
 #[test]

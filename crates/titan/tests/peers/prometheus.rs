@@ -308,8 +308,13 @@ fn the_dashboard_has_data_and_rules_can_be_evaluated() {
         let (metric, label) = inner.unwrap().rsplit_once(", ").unwrap();
         format!("count by ({label}) ({metric})")
     });
+    let annotations = dashboard["annotations"]["list"].as_array().unwrap();
+    // Nothing has changed here yet.
+    let of_annotations = annotations.iter().map(|it| it["expr"].as_str().unwrap());
+    let of_annotations = of_annotations.map(|query| query.replace("> 0", ">= 0"));
     let queries: Vec<_> = targets
         .map(|target| target["expr"].as_str().unwrap().to_owned())
+        .chain(of_annotations)
         .chain(of_variables)
         .map(|query| filled_in(&query))
         .collect();

@@ -154,7 +154,7 @@ impl<'s> Driver<'s> {
 
     fn put_in_force(&mut self, next: Configuration) {
         let text = next.text(self.site);
-        let line = format!("titan_config_info{{sha256=\"{}\"}} 1\n", sha256(&public(&text)));
+        let line = format!("titan_config_info{{sha256=\"{}\",", sha256(&public(&text)));
         self.progress.tell(next);
         let begin = Instant::now();
         self.gateway.reload(&text);

@@ -169,7 +169,9 @@ fn a_trial_knows_what_was_before_it_when_ids_have_moved() {
     waits_until("the lock to be free", || lock.acquire(1).is_ok());
     drop(lock);
     new.reloading.as_mut().unwrap().records.hurry();
+    assert_eq!(new.reloads.attempts().id, Some(4));
     new.until(|entry| entry.id == 6);
+    assert_eq!(new.reloads.attempts().id, Some(6));
     let back = new.change(Change::Rollback(Some(5))).unwrap();
     assert_eq!((back.entry.source, back.entry.repeats), (Source::TakenBack, Some(5)));
     assert_eq!(new.status(), 200);
