@@ -83,6 +83,11 @@ impl PathPattern {
         })
     }
 
+    /// The pattern as templates of paths are written elsewhere: `/users/{id}`, and `/files/*` for a prefix.
+    pub fn template(&self) -> String {
+        self.to_string().replace(MORE, "*")
+    }
+
     /// The pattern without the names of its parameters: equal for patterns that match the same paths.
     pub(crate) fn shape(&self) -> String {
         let mut shape = String::new();
@@ -102,6 +107,9 @@ impl PathPattern {
     }
 }
 
+/// What shows that a prefix may be followed by more. It is no part of any path.
+const MORE: &str = "…";
+
 /// As in a file, but a prefix shows that more may follow.
 impl fmt::Display for PathPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -114,7 +122,7 @@ impl fmt::Display for PathPattern {
         match &self.end {
             PathEnd::Exact => Ok(()),
             PathEnd::Rest(name) => write!(f, "/{{*{name}}}"),
-            PathEnd::Prefix => f.write_str("/…"),
+            PathEnd::Prefix => write!(f, "/{MORE}"),
         }
     }
 }

@@ -1,9 +1,11 @@
 //! What an exchange was, as attributes: by the names of OpenTelemetry's semantic conventions where these have one, the stable ones
 //! of HTTP first, and below `titan.` for the rest.
 
+use crate::routes::RoutePaths;
 use crate::value::{Value, attribute};
 use std::io::Write;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use titan_config::{Captures, HeaderName};
 use titan_io::error::Side;
@@ -15,6 +17,7 @@ use titan_observe::secret::{JudgedName, SecretNames};
 pub(crate) struct Attributes {
     /// What the configuration wants to know beside what every record has, by the names of its attributes.
     captured: Vec<(CaptureKind, JudgedName, String)>,
+    routes: Arc<RoutePaths>,
     secrets: SecretNames,
     /// A text that is being put together.
     scratch: Vec<u8>,
@@ -35,7 +38,7 @@ const METHODS: [&[u8]; 10] = [
 
 impl Attributes {
     /// Those of every exchange, and these.
-    pub(crate) fn new(captures: &Captures) -> Attributes {
+    pub(crate) fn new(captures: &Captures, routes: &Arc<RoutePaths>) -> Attributes {
         let Captures { request_headers, response_headers, claims } = captures;
         // The conventions have the names of fields in lower case.
         let lower = |name: &HeaderName| name.as_str().to_ascii_lowercase();
@@ -53,13 +56,20 @@ impl Attributes {
             let name = claim.to_string();
             named(CaptureKind::Claim, &name, format!("titan.claim.{name}"))
         }));
-        Attributes { captured, secrets: SecretNames::default(), scratch: Vec::new() }
+        let (routes, secrets) = (Arc::clone(routes), SecretNames::default());
+        Attributes { captured, routes, secrets, scratch: Vec::new() }
+    }
+
+    /// The pattern of the path of the route that has taken the request, if there is one.
+    pub(crate) fn route(&self, record: &Recorded<'_>) -> Option<&[u8]> {
+        self.routes.get(record.text(Text::Route))
     }
 
     /// Appends all that there is.
     pub(crate) fn write(&mut self, record: &Recorded<'_>, field: u64, out: &mut Vec<u8>) {
         let mut to = Writing { field, out };
         self.request(record, &mut to);
+        to.text("http.route", self.route(record).unwrap_or_default());
         response(record, &mut to);
         self.client(record, &mut to);
         decisions(record, &mut to);
@@ -123,7 +133,7 @@ impl Attributes {
     }
 
     fn captured(&mut self, record: &Recorded<'_>, to: &mut Writing<'_>) {
-        let Attributes { captured, secrets, scratch } = self;
+        let Attributes { captured, secrets, scratch, .. } = self;
         for (kind, name, attribute) in captured {
             scratch.clear();
             if !record.write_value(*kind, name, secrets, scratch) {
@@ -145,7 +155,7 @@ fn response(record: &Recorded<'_>, to: &mut Writing<'_>) {
         to.int("http.response.status_code", status.code().into());
     }
     to.int("http.response.size", response_bytes);
-    to.text("http.route", record.text(Text::Route));
+    to.text("titan.route", record.text(Text::Route));
     match (record.text(Text::Error), status) {
         (b"", Some(status)) if status.class() == 5 => to.text("error.type", &status.digits()),
         (code, _) => to.text("error.type", code),

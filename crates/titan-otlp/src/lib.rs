@@ -4,6 +4,7 @@
 //! |---|---|
 //! | the value of an attribute | `value` |
 //! | what is counted | [`figures`] |
+//! | the paths of routes | [`routes`] |
 //! | what an exchange was, as attributes | `attributes` |
 //! | a record as a log record | [`logs`] |
 //! | a record as spans | `spans` |
@@ -18,6 +19,8 @@
 mod value;
 
 pub mod figures;
+
+pub mod routes;
 
 mod attributes;
 

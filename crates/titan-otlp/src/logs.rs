@@ -1,7 +1,9 @@
 //! A record of an exchange as a log record (OpenTelemetry's `LogRecord`).
 
 use crate::attributes::{Attributes, milliseconds};
+use crate::routes::RoutePaths;
 use crate::value::{self, Value};
+use std::sync::Arc;
 use titan_config::{AccessLog, LogFormat};
 use titan_http::Status;
 use titan_io::error::Side;
@@ -46,14 +48,14 @@ enum Severity {
 
 impl LogRecords {
     /// Those of a log. In JSON a line would repeat what the attributes say: then the body is what is looked at first.
-    pub fn new(log: &AccessLog) -> LogRecords {
+    pub fn new(log: &AccessLog, routes: &Arc<RoutePaths>) -> LogRecords {
         let format = match log.format {
             LogFormat::Json => None,
             LogFormat::Combined | LogFormat::Template(_) => {
                 Some(Formatter::new(&log.format, &log.captures))
             }
         };
-        let attributes = Attributes::new(&log.captures);
+        let attributes = Attributes::new(&log.captures, routes);
         LogRecords { format, attributes, body: Vec::new(), record: Vec::new() }
     }
 

@@ -1,8 +1,10 @@
 //! A record of an exchange as spans: one for the request, and one below it for each attempt to send it to an endpoint.
 
 use crate::attributes::{Attributes, Writing, known_method};
+use crate::routes::RoutePaths;
 use crate::value;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use titan_config::Captures;
 use titan_io::error::Side;
@@ -62,14 +64,13 @@ struct Frame<'f> {
     end: u64,
 }
 
-impl Default for Spans {
-    fn default() -> Spans {
-        let attributes = Attributes::new(&Captures::default());
+impl Spans {
+    /// Writes spans of requests that these routes have taken.
+    pub(crate) fn new(routes: &Arc<RoutePaths>) -> Spans {
+        let attributes = Attributes::new(&Captures::default(), routes);
         Spans { attributes, span: Vec::new(), inner: Vec::new() }
     }
-}
 
-impl Spans {
     /// Appends the spans of a record, each as a line; its own first.
     pub(crate) fn write(&mut self, record: &Recorded<'_>, trace: &TraceContext, lines: &mut Lines) {
         self.write_server(record, trace);
@@ -94,9 +95,9 @@ impl Spans {
         span.clear();
         Frame { trace, id: trace.span, parent: trace.parent, kind: SERVER, start, end }.write(span);
         let method = known_method(record.text(Text::Method)).unwrap_or(b"HTTP");
-        let name = match record.text(Text::Route) {
-            b"" => method.to_vec(),
-            route => [method, route].join(&b' '),
+        let name = match attributes.route(record) {
+            None => method.to_vec(),
+            Some(route) => [method, route].join(&b' '),
         };
         protobuf::bytes(field::NAME, value::utf8(&name).as_bytes(), span);
         attributes.write(record, field::ATTRIBUTES, span);

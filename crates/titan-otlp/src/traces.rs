@@ -1,5 +1,6 @@
 //! Traces: records of those exchanges that are traced become spans.
 
+use crate::routes::RoutePaths;
 use crate::spans::Spans;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -21,8 +22,12 @@ pub struct TraceWriter {
 impl TraceWriter {
     /// What a configuration says, to that destination. The next configuration may go on with the same one; only the thread of the
     /// observer, which tells one configuration after the other, locks it.
-    pub fn new(tracing: &Tracing, destination: Arc<Mutex<Destination>>) -> TraceWriter {
-        let (spans, lines) = (Spans::default(), Lines::default());
+    pub fn new(
+        tracing: &Tracing,
+        routes: &Arc<RoutePaths>,
+        destination: Arc<Mutex<Destination>>,
+    ) -> TraceWriter {
+        let (spans, lines) = (Spans::new(routes), Lines::default());
         TraceWriter { always: tracing.always.clone(), spans, lines, destination }
     }
 

@@ -14,10 +14,12 @@ use titan_observe::record::{Chosen, ExchangeRecord, TlsVersion};
 /// Log records as that log writes these, as the definition of the protocol has them.
 fn written(log: &str, records: &[ExchangeRecord]) -> Vec<LogRecord> {
     let file = format!(
-        "listeners: [':1']\nroutes: [{{ respond: 204 }}]\notlp: {{ c: 'http://a:4317' }}\naccess_log: {{ otlp: c, {log} }}"
+        "listeners: [':1']\nroutes: [{{ name: cart, prefix: /cart, respond: 204 }}]\n\
+         otlp: {{ c: 'http://a:4317' }}\naccess_log: {{ otlp: c, {log} }}"
     );
     let config = Config::parse("titan.yaml", &file).unwrap_or_else(|report| panic!("{report}"));
-    let mut writer = LogRecords::new(&config.access_log[0]);
+    let mut writer =
+        LogRecords::new(&config.access_log[0], &Arc::new(RoutePaths::of(&config.routes)));
     let (mut bytes, mut out) = (Vec::new(), Vec::new());
     for record in records {
         bytes.clear();
@@ -131,7 +133,8 @@ fn a_record_has_the_attributes_of_the_conventions() {
         ("http.request.header.x-tenant", "Some(StringValue(\"t\"))"),
         ("http.response.header.set-cookie", "Some(StringValue(\"***\"))"),
         ("http.response.status_code", "502"),
-        ("http.route", "cart"),
+        ("http.route", "/cart/*"),
+        ("titan.route", "cart"),
         ("error.type", "connect"),
         ("titan.caused_by", "upstream"),
         ("titan.upstream", "api"),

@@ -5,6 +5,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::trace::v1::{ScopeSpans, Span};
 use prost::Message;
 use std::collections::BTreeMap;
+use titan_config::Config;
 use titan_http::Status;
 use titan_io::error::{Error, Kind};
 use titan_observe::record::{Chosen, ExchangeRecord};
@@ -17,7 +18,9 @@ fn written(record: &ExchangeRecord) -> Vec<Span> {
     let (mut bytes, mut lines) = (Vec::new(), Lines::default());
     record.write_to(&mut bytes);
     let (record, _) = Recorded::first_of(&bytes).unwrap();
-    Spans::default().write(&record, &TRACE, &mut lines);
+    let config = "listeners: [':1']\nroutes: [{ name: cart, path: '/cart/{id}', respond: 204 }]";
+    let routes = RoutePaths::of(&Config::parse("titan.yaml", config).unwrap().routes);
+    Spans::new(&Arc::new(routes)).write(&record, &TRACE, &mut lines);
     let spans = ScopeSpans::decode(&*lines.text).unwrap();
     assert_eq!(spans.encode_to_vec().len(), lines.text.len(), "nothing is left that is not known");
     assert_eq!(spans.spans.len(), lines.len());
@@ -67,7 +70,7 @@ fn attempts_are_spans_below_that_of_the_request() {
     let spans = written(&record);
     let [server, first, second] = &spans[..] else { panic!("{spans:#?}") };
     assert_eq!((server.kind, first.kind, second.kind), (2, 3, 3));
-    assert_eq!((&*server.name, &*first.name), ("GET cart", "GET"));
+    assert_eq!((&*server.name, &*first.name), ("GET /cart/{id}", "GET"));
     for span in &spans {
         assert_eq!(span.trace_id, 7u128.to_be_bytes());
         assert_eq!(span.flags, 1);

@@ -17,6 +17,7 @@ use titan_otlp::collector::Collector;
 use titan_otlp::exporter;
 use titan_otlp::figures::ExporterFigures;
 use titan_otlp::logs::LogRecords;
+use titan_otlp::routes::RoutePaths;
 use titan_otlp::traces::TraceWriter;
 
 /// The collectors of OpenTelemetry of a configuration.
@@ -99,6 +100,8 @@ pub(super) fn open_logs(
     (snapshot, registry): (&Snapshot, &Registry),
 ) -> Result<Vec<Box<dyn Subscriber>>, LoadError> {
     let bad = |error: BadDestination| LoadError::AccessLog(error.to_string());
+    let routes = if collectors.0.is_empty() { &[][..] } else { &config.routes };
+    let routes = Arc::new(RoutePaths::of(routes));
     let open = |log: &AccessLog, figures: &Arc<DestinationFigures>| {
         Ok(Box::new(match &log.to {
             LogDestination::Lines(target) => {
@@ -115,7 +118,7 @@ pub(super) fn open_logs(
             LogDestination::Otlp(collector) => {
                 let (collector, figures) = (collectors.get(collector), snapshot.exporter(figures));
                 let opened = exported(collector, figures, registry).map_err(bad)?;
-                AccessLogWriter::with(log, Box::new(LogRecords::new(log)), opened)
+                AccessLogWriter::with(log, Box::new(LogRecords::new(log, &routes)), opened)
             }
         }) as Box<dyn Subscriber>)
     };
@@ -127,7 +130,7 @@ pub(super) fn open_logs(
     if let (Some(tracing), Some(figures)) = (&config.tracing, snapshot.trace_exporter()) {
         let collector = collectors.get(&tracing.collector);
         let opened = exported(collector, figures, registry).map_err(bad)?;
-        logs.push(Box::new(TraceWriter::new(tracing, opened)));
+        logs.push(Box::new(TraceWriter::new(tracing, &routes, opened)));
     }
     if !logs.is_empty() {
         logs.push(Box::new(snapshot.exemplar_notes()));

@@ -29,7 +29,7 @@ routes:
   - {{ name: page, prefix: /, upstream: page, retries: 2 }}
   - {{ name: quiet, prefix: /quiet, upstream: page, trace_share: 0% }}
   - {{ name: loud, prefix: /loud, upstream: page, trace_share: 100% }}
-  - {{ name: gone, prefix: /gone, upstream: gone, retries: 0 }}
+  - {{ name: gone, path: '/gone/{{id}}', upstream: gone, retries: 0 }}
   - {{ name: both, prefix: /both, upstream: both, retries: 2 }}
 upstreams:
   page: '{service}'
@@ -109,9 +109,10 @@ fn a_request_has_a_span_and_one_below_it_for_the_attempt_that_its_upstream_is_to
     assert_eq!(server["parentSpanId"], SPAN);
     assert_eq!(client["parentSpanId"], server["spanId"]);
     assert_eq!(client["spanId"], span.as_str());
-    assert_eq!((&server["name"], &client["name"]), (&"GET page".into(), &"GET".into()));
+    assert_eq!((&server["name"], &client["name"]), (&"GET /*".into(), &"GET".into()));
     let seen = attributes(server);
-    assert_eq!((&seen["http.route"], &seen["url.query"]), (&"page".into(), &"token=***".into()));
+    assert_eq!((&seen["http.route"], &seen["titan.route"]), (&"/*".into(), &"page".into()));
+    assert_eq!(seen["url.query"], "token=***");
     assert_eq!(seen["http.response.status_code"], 200);
     let event = &server["events"][0];
     assert_eq!(event["name"], "titan.policy");
@@ -256,11 +257,11 @@ fn what_fails_is_told_of_although_it_is_not_traced() {
     let gateway = gateway(collector.grpc, "share: 0%, always: { failures: true }");
     assert!(!is_traced(&gateway, "/", ""));
     let mut client = Client::connect(gateway.address()).unwrap();
-    client.send(b"GET /gone HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    client.send(b"GET /gone/7 HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     assert_eq!(client.response().unwrap().status, 502);
     let spans = spans(&collector, 2);
     let routes = spans.iter().filter_map(|span| attributes(span).get("http.route").cloned());
-    assert_eq!(routes.collect::<Vec<_>>(), ["gone"]);
+    assert_eq!(routes.collect::<Vec<_>>(), ["/gone/{id}"]);
     assert_eq!(spans[0]["status"]["code"], 2);
 }
 
