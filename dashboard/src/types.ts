@@ -221,6 +221,12 @@ export interface Certificate {
 
 export type Pair = [string, string];
 
+/** What is not there of a head that was too long: fields, and the rest of fields. */
+export interface HeadCut {
+  missing: number;
+  shortened: number;
+}
+
 export interface Decision {
   what: string;
   /** Since the head of the request was complete. */
@@ -285,6 +291,8 @@ export interface Exchange {
   complete: boolean;
   request_head?: Pair[];
   response_head?: Pair[];
+  request_cut?: HeadCut;
+  response_cut?: HeadCut;
   claims?: Pair[];
   tried?: Attempt[];
   decisions?: Decision[];

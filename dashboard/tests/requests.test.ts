@@ -78,6 +78,14 @@ test("what clients and services send is shown as text, never obeyed", async () =
   });
 });
 
+test("a head that is too long to be kept says so", async () => {
+  const found = await id("/health", { "X-Long": "x".repeat(13_000) });
+  await it.visit(`#/requests/${found}`, async (page) => {
+    await page.getByLabel("Request head").getByText("… 1 field is cut off").waitFor();
+    assert.equal(await page.getByLabel("Response head").getByText("cut off").count(), 0);
+  });
+});
+
 test("no secret is on the page", async () => {
   const headers = { Authorization: "Bearer s3cret-a", Cookie: "session=s3cret-b" };
   const found = await id("/shop/a?token=s3cret-c", headers);

@@ -9,6 +9,7 @@ mod head;
 mod recorded;
 
 pub use attempted::{AttemptKind, Attempted, Chosen};
+pub use head::HeadCut;
 pub use recorded::{Masked, Recorded, Replayed};
 
 use crate::trace::TraceContext;
@@ -63,6 +64,10 @@ pub struct Facts {
     pub token_cache: Option<CacheUse>,
     /// Whether the decision of the authorization service was.
     pub auth_cache: Option<CacheUse>,
+    /// What is not there of the head of the request.
+    pub request_cut: HeadCut,
+    /// What is not there of that of the response.
+    pub response_cut: HeadCut,
     /// Whether the client has all of the response.
     pub is_complete: bool,
     /// The version of HTTP that the client speaks.
@@ -337,6 +342,8 @@ impl Default for Facts {
             caused_by: None,
             token_cache: None,
             auth_cache: None,
+            request_cut: HeadCut::default(),
+            response_cut: HeadCut::default(),
             is_complete: false,
             version: Version::Http11,
             tls: None,

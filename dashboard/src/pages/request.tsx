@@ -9,7 +9,7 @@ import { to } from "../router";
 import { useStore } from "../store";
 import { traceAddress, visible } from "../text";
 import { seconds } from "../time";
-import type { Attempt, Decision, Exchange, Pair } from "../types";
+import type { Attempt, Decision, Exchange, HeadCut, Pair } from "../types";
 import { addressOf, statusTone } from "./requests";
 
 export function Request({ id }: { id: string }) {
@@ -35,8 +35,8 @@ function Shown({ exchange }: { exchange: Exchange }) {
       <Summary exchange={exchange} />
       <Timeline exchange={exchange} />
       <div class="columns">
-        <Head title="Request" pairs={exchange.request_head} bytes={exchange.request_bytes} />
-        <Head title="Response" pairs={exchange.response_head} bytes={exchange.response_bytes} />
+        <Head title="Request" pairs={exchange.request_head} cut={exchange.request_cut} bytes={exchange.request_bytes} />
+        <Head title="Response" pairs={exchange.response_head} cut={exchange.response_cut} bytes={exchange.response_bytes} />
       </div>
     </>
   );
@@ -246,7 +246,14 @@ function DecisionLine({ decision: { at_ms, what, text }, left }: { decision: Dec
   );
 }
 
-function Head({ title, pairs, bytes: size }: { title: string; pairs: Pair[] | undefined; bytes: number }) {
+interface HeadShown {
+  title: string;
+  pairs: Pair[] | undefined;
+  cut: HeadCut | undefined;
+  bytes: number;
+}
+
+function Head({ title, pairs, cut, bytes: size }: HeadShown) {
   return (
     <section aria-label={`${title} head`}>
       <Heading title={`${title} head`}>
@@ -268,6 +275,14 @@ function Head({ title, pairs, bytes: size }: { title: string; pairs: Pair[] | un
           ))}
         </dl>
       )}
+      {cut !== undefined && <p class="dim">{notKept(cut)}</p>}
     </section>
   );
+}
+
+/** What is not shown of a head that was too long. */
+function notKept({ missing, shortened }: HeadCut): string {
+  const said = (count: number, what: string) =>
+    count === 0 ? [] : [`${count} ${count === 1 ? "field is" : "fields are"} ${what}`];
+  return `… ${[...said(missing, "not shown"), ...said(shortened, "cut off")].join(", ")}: only so much of a head is kept.`;
 }

@@ -4,7 +4,7 @@
 use super::template::side_name;
 use super::{Memory, judged, text};
 use crate::decisions::{Decision, decisions};
-use crate::record::{Attempted, CaptureKind, Facts, Masked, Phases, Recorded, Text};
+use crate::record::{Attempted, CaptureKind, Facts, HeadCut, Masked, Phases, Recorded, Text};
 use crate::secret::JudgedName;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -63,6 +63,9 @@ impl Json {
 pub(super) fn write_full(memory: &mut Memory, record: &Recorded<'_>, out: &mut Vec<u8>) {
     let mut object = begin(memory, record, out);
     let secrets = &mut memory.secrets;
+    let Facts { request_cut, response_cut, .. } = record.facts;
+    object.cut(key!("request_cut"), request_cut);
+    object.cut(key!("response_cut"), response_cut);
     for (key, kind) in [
         (key!("request_head"), CaptureKind::RequestHeader),
         (key!("response_head"), CaptureKind::ResponseHeader),
@@ -246,6 +249,18 @@ impl Object<'_> {
             write(item, self);
         }
         self.0.push(b']');
+    }
+
+    /// What is not there of a head, unless all of it is.
+    fn cut(&mut self, key: &[u8], cut: HeadCut) {
+        let HeadCut { missing, shortened } = cut;
+        if cut != HeadCut::default() {
+            self.0.extend_from_slice(key);
+            self.0.extend_from_slice(b"{\"missing\":");
+            text::number(missing.into(), self.0);
+            self.number(key!("shortened"), shortened.into());
+            self.0.push(b'}');
+        }
     }
 
     fn truth(&mut self, key: &[u8], value: bool) {

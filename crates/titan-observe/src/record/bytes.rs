@@ -3,8 +3,8 @@
 //! of texts.
 
 use super::{
-    AttemptKind, Attempted, CacheUse, Event, ExchangeRecord, Facts, Pair, Phases, Place, Text,
-    TlsVersion,
+    AttemptKind, Attempted, CacheUse, Event, ExchangeRecord, Facts, HeadCut, Pair, Phases, Place,
+    Text, TlsVersion,
 };
 use crate::trace::{Sampling, TraceContext};
 use std::net::{IpAddr, Ipv6Addr};
@@ -13,7 +13,8 @@ use titan_http::{Scheme, Status, Version};
 use titan_io::error::Side;
 
 /// The bytes of everything that is no text, of the places of texts and of the lengths of lists, the length of the whole first.
-const FIXED: usize = 4 + 10 + 2 + 4 * 8 + 3 * 4 + 2 * 17 + TRACE + PLACE * Text::COUNT + 5 * 2;
+const FIXED: usize =
+    4 + 10 + 2 + 4 * 8 + 3 * 4 + 2 * 17 + TRACE + 4 * 2 + PLACE * Text::COUNT + 5 * 2;
 const TRACE: usize = 1 + 16 + 2 * 8;
 const PLACE: usize = 4;
 const PAIR: usize = size_of::<Pair>();
@@ -127,6 +128,8 @@ impl<const SIZE: usize> Numbers<SIZE> {
             caused_by,
             token_cache,
             auth_cache,
+            request_cut,
+            response_cut,
             is_complete,
             version,
             tls,
@@ -160,6 +163,10 @@ impl<const SIZE: usize> Numbers<SIZE> {
         self.push(trace.map_or(0, |trace| trace.trace_id).to_le_bytes());
         self.push(trace.map_or(0, |trace| trace.parent).to_le_bytes());
         self.push(trace.map_or(0, |trace| trace.span).to_le_bytes());
+        for HeadCut { missing, shortened } in [request_cut, response_cut] {
+            self.push(missing.to_le_bytes());
+            self.push(shortened.to_le_bytes());
+        }
     }
 }
 
@@ -184,6 +191,8 @@ impl<'r> Reader<'r> {
         let [head, policies, queue] = std::array::from_fn(|_| self.phase());
         let [client, peer] = std::array::from_fn(|_| self.address());
         let trace = self.trace();
+        let [request_cut, response_cut] =
+            std::array::from_fn(|_| HeadCut { missing: self.u16(), shortened: self.u16() });
         Facts {
             event,
             started,
@@ -196,6 +205,8 @@ impl<'r> Reader<'r> {
             caused_by: SIDES[usize::from(side.min(3))],
             token_cache: CACHE_USES[usize::from(token_cache.min(2))],
             auth_cache: CACHE_USES[usize::from(auth_cache.min(2))],
+            request_cut,
+            response_cut,
             is_complete: is_complete != 0,
             version,
             tls: [None, Some(TlsVersion::Tls12), Some(TlsVersion::Tls13)][usize::from(tls.min(2))],

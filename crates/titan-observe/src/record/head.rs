@@ -3,6 +3,15 @@
 use super::{ExchangeRecord, MAX_FOREIGN, MAX_TEXT, Pair, Place, Text, pair};
 use titan_http::{Fields, RequestHead, Span};
 
+/// How much of a head a record does not have, for want of room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeadCut {
+    /// Fields that are not there.
+    pub missing: u16,
+    /// Fields of which only the beginning is there.
+    pub shortened: u16,
+}
+
 /// The longest text of a head that is copied at once; of a longer one each field is kept for which there is room.
 const MAX_HEAD: usize = 12 << 10;
 /// The most bytes that both heads and what is before them take. What comes behind them has the rest: claims.
@@ -38,14 +47,14 @@ impl ExchangeRecord {
     /// Notes the fields of the request as its client has sent them.
     pub fn set_request_head(&mut self, fields: &Fields) {
         self.lines.clear();
-        self.push_head(fields);
+        self.facts.request_cut = self.push_head(fields);
         self.request_lines = u16::try_from(self.lines.len()).expect("bounded by `MAX_LINES`");
     }
 
     /// Notes the fields of the response, in place of what was to go out before.
     pub fn set_response_head(&mut self, fields: &Fields) {
         self.lines.truncate(self.request_lines.into());
-        self.push_head(fields);
+        self.facts.response_cut = self.push_head(fields);
     }
 
     /// Whether the text of these fields is copied as it is.
@@ -54,24 +63,35 @@ impl ExchangeRecord {
         length <= MAX_HEAD && self.arena.len() + length <= MAX_HEADS
     }
 
-    fn push_head(&mut self, fields: &Fields) {
+    fn push_head(&mut self, fields: &Fields) -> HeadCut {
         if self.has_room_for(fields) {
             let start = self.arena.len();
             self.arena.extend_from_slice(fields.text());
             let lines = fields.spans().take(MAX_LINES);
             self.lines.extend(lines.map(|spans| moved(spans, start as u64)));
-            return;
+            return HeadCut {
+                missing: count(fields.len().saturating_sub(MAX_LINES)),
+                shortened: 0,
+            };
         }
+        let (mut kept, mut shortened) = (0, 0);
         for field in fields.iter().take(MAX_LINES) {
             if self.arena.len() + field.name.len() >= MAX_HEADS {
                 break;
             }
             let [name, value] =
                 [field.name, field.value].map(|text| self.push_within(MAX_HEADS, text));
-            let line = pair(name, value);
-            self.lines.push(line);
+            kept += 1;
+            let length = usize::from(name.length) + usize::from(value.length);
+            shortened += usize::from(length < field.name.len() + field.value.len());
+            self.lines.push(pair(name, value));
         }
+        HeadCut { missing: count(fields.len() - kept), shortened: count(shortened) }
     }
+}
+
+fn count(fields: usize) -> u16 {
+    u16::try_from(fields).unwrap_or(u16::MAX)
 }
 
 /// Where `part` is, if it is a part of `text`, whose copy begins at `start`.

@@ -64,6 +64,8 @@ fn facts() -> impl Strategy<Value = Facts> {
         caches(),
         caches(),
     );
+    let cut = |(missing, shortened)| HeadCut { missing, shortened };
+    let cuts = [any::<(u16, u16)>().prop_map(cut), any::<(u16, u16)>().prop_map(cut)];
     let numbers = (any::<u64>(), 0..u64::MAX, any::<u64>(), any::<u64>(), any::<u16>());
     let phases = [duration(), duration(), duration()];
     let trace = (any::<u128>(), any::<u64>(), any::<u64>(), 0usize..3);
@@ -72,8 +74,8 @@ fn facts() -> impl Strategy<Value = Facts> {
         TraceContext { trace_id, parent, span, sampling }
     });
     let trace = prop::option::of(trace);
-    (words, numbers, phases, status(), address(), address(), trace).prop_map(
-        |(words, numbers, phases, status, client, peer, trace)| {
+    (words, numbers, (phases, cuts), status(), address(), address(), trace).prop_map(
+        |(words, numbers, (phases, [request_cut, response_cut]), status, client, peer, trace)| {
             let (event, version, tls, is_https, side, is_complete, token_cache, auth_cache) = words;
             let (started, took, request_bytes, response_bytes, attempts) = numbers;
             let [head, policies, queue] = phases;
@@ -94,6 +96,8 @@ fn facts() -> impl Strategy<Value = Facts> {
                 ][side],
                 token_cache,
                 auth_cache,
+                request_cut,
+                response_cut,
                 is_complete,
                 version: [Version::Http10, Version::Http11, Version::Http2, Version::Http3]
                     [version],
@@ -180,7 +184,7 @@ proptest! {
         facts in facts(),
         texts in prop::collection::vec(prop::collection::vec(harmless(), 0..40), 4),
     ) {
-        let mut record = ExchangeRecord { facts, ..ExchangeRecord::default() };
+        let mut record = ExchangeRecord::default();
         record.set(Text::Route, b"another one before");
         record.set(Text::Route, &texts[0]);
         record.set(Text::Host, &texts[1]);
@@ -189,6 +193,7 @@ proptest! {
         record.set_response_head(&fields(&[(b"X-Way", &texts[1]), (b"x-way", b"2")]));
         record.add_claim(b"sub", &texts[3]);
         record.add_passed("limit");
+        record.facts = facts;
         read(&record, |read| {
             assert_eq!(read.facts, facts);
             assert_eq!((read.text(Text::Route), read.text(Text::Host)), (&texts[0][..], &texts[1][..]));
@@ -438,10 +443,32 @@ fn a_long_head_is_kept_as_far_as_there_is_room() {
         let response = lengths(CaptureKind::ResponseHeader);
         assert_eq!(response[0], (b'D', MAX_TEXT));
         assert!(response[1].1 < MAX_TEXT && response.len() == 2, "{response:?}");
+        let Facts { request_cut, response_cut, .. } = read.facts;
+        assert_eq!(request_cut, HeadCut { missing: 0, shortened: 2 });
+        assert_eq!(response_cut, HeadCut { missing: 2, shortened: 2 });
     });
     record.add_claim(b"sub", b"alice");
     read(&record, |read| {
         let mut secrets = SecretNames::default();
         assert_eq!(read.values(CaptureKind::Claim, &mut secrets).next().unwrap().value, b"alice");
     });
+}
+
+#[test]
+fn it_is_known_how_many_fields_are_not_kept() {
+    let mut record = ExchangeRecord::default();
+    let mut cut = |fields: Fields| {
+        record.set_response_head(&fields);
+        record.facts.response_cut
+    };
+    let lines = |count: usize, value: &[u8]| fields(&vec![(&b"A"[..], value); count]);
+    assert_eq!(cut(lines(256, b"1")), HeadCut::default());
+    assert_eq!(cut(lines(300, b"1")), HeadCut { missing: 44, shortened: 0 });
+    assert_eq!(
+        cut(lines(300, &[b'x'; 50])),
+        HeadCut { missing: 44, shortened: 0 },
+        "field by field"
+    );
+    assert_eq!(cut(lines(70_000, b"1")), HeadCut { missing: u16::MAX, shortened: 0 });
+    assert_eq!(cut(lines(1, b"1")), HeadCut::default(), "of the one that went out");
 }

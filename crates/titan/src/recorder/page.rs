@@ -91,11 +91,11 @@ pub(crate) fn page(exchange: &Exchange<'_>) -> String {
     }
     decisions(exchange, add);
     phases(exchange, add);
-    for (title, name) in
-        [("request", "request_head"), ("response", "response_head"), ("claims", "claims")]
-    {
-        pairs(exchange, title, name, add);
+    for title in ["request", "response"] {
+        pairs(exchange, title, &format!("{title}_head"), add);
+        cut(&exchange.0[format!("{title}_cut")], add);
     }
+    pairs(exchange, "claims", "claims", add);
     text
 }
 
@@ -139,6 +139,18 @@ fn pairs(exchange: &Exchange<'_>, title: &str, name: &str, text: &mut String) {
         let [name, value] =
             [0, 1].map(|place| pair[place].as_str().map_or_else(String::new, plain));
         line(text, format_args!("  {name}: {value}"));
+    }
+}
+
+/// What is not there of a head that was too long to be kept.
+fn cut(cut: &Value, text: &mut String) {
+    let count = |name: &str| cut[name].as_u64().unwrap_or(0);
+    for (count, what) in [(count("missing"), "not kept"), (count("shortened"), "cut off")] {
+        match count {
+            0 => {}
+            1 => line(text, format_args!("  ... 1 field is {what}")),
+            _ => line(text, format_args!("  ... {count} fields are {what}")),
+        }
     }
 }
 

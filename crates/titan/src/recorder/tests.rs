@@ -13,6 +13,7 @@ fn exchange() -> Value {
         "trace_id": "0af7651916cd43dd8448eb211c80319c",
         "request_head": [["Authorization", "***"], ["X-Html", "<b>\u{1b}[31m\u{202e}"]],
         "response_head": [["Content-Type", "text/plain"]], "claims": [],
+        "request_cut": { "missing": 1, "shortened": 2 },
         "decisions": [
             { "what": "route", "at_ms": 0.0, "text": "route `cart` takes the request" },
             { "what": "policy", "text": "policy `token` lets it pass" },
@@ -60,6 +61,8 @@ fn a_page_has_everything_and_obeys_nothing() {
     request
       Authorization: ***
       X-Html: <b>\u{1b}[31m\u{202e}
+      ... 1 field is not kept
+      ... 2 fields are cut off
 
     response
       Content-Type: text/plain
