@@ -6,6 +6,7 @@
 mod attempted;
 mod bytes;
 mod head;
+mod lasting;
 mod recorded;
 
 pub use attempted::{AttemptKind, Attempted, Chosen};
@@ -274,15 +275,6 @@ impl ExchangeRecord {
         self.set(Text::Error, error.kind.code().as_bytes());
     }
 
-    /// Gives back memory that it does not need now.
-    pub fn shrink(&mut self) {
-        self.arena.shrink_to_fit();
-        self.lines.shrink_to_fit();
-        self.claims.shrink_to_fit();
-        self.passed.shrink_to_fit();
-        self.attempts.shrink_to_fit();
-    }
-
     /// The memory that it takes beside its own size.
     pub fn capacity(&self) -> usize {
         let pairs = self.lines.capacity() + self.claims.capacity();
@@ -326,6 +318,15 @@ impl ExchangeRecord {
 fn pair(name: Place, value: Place) -> Pair {
     let ([a, b, c, d], [e, f, g, h]) = (name.bytes(), value.bytes());
     [a, b, c, d, e, f, g, h]
+}
+
+fn places(pair: &Pair) -> (Place, Place) {
+    let [a, b, c, d, e, f, g, h] = *pair;
+    let place = |start, length| Place {
+        start: u16::from_le_bytes(start),
+        length: u16::from_le_bytes(length),
+    };
+    (place([a, b], [c, d]), place([e, f], [g, h]))
 }
 
 impl Default for Facts {

@@ -145,7 +145,7 @@ impl Telling {
         open.record.facts.event = Event::TunnelClosed;
         open.record.facts.is_complete = false;
         // It may last for days.
-        open.record.shrink();
+        open.record.settle();
     }
 
     /// Tells what has been noted, which is all.

@@ -1,5 +1,6 @@
 //! What is noted is what is read, except for secrets.
 
+use super::lasting::{self, LASTING_HEADS};
 use super::*;
 use crate::secret::{JudgedName, SecretNames};
 use crate::trace::{Sampling, TraceContext};
@@ -471,4 +472,83 @@ fn it_is_known_how_many_fields_are_not_kept() {
     );
     assert_eq!(cut(lines(70_000, b"1")), HeadCut { missing: u16::MAX, shortened: 0 });
     assert_eq!(cut(lines(1, b"1")), HeadCut::default(), "of the one that went out");
+}
+
+#[test]
+fn a_record_that_lasts_keeps_what_is_short() {
+    let mut record = ExchangeRecord::default();
+    let long = [b'y'; 5_000];
+    record.set(Text::Host, b"before.example");
+    record.set(Text::Host, b"shop.example");
+    record.set(Text::Route, b"chat");
+    record.set_request_head(&fields(&[(b"A", b"1"), (b"Cookie", &long), (b"user-agent", b"me")]));
+    record.begin_attempt(false, Duration::ZERO, chosen("10.0.0.1:80"));
+    record.set_response_head(&fields(&[(b"Before", &long), (b"D", &long)]));
+    record.set_response_head(&fields(&[
+        (b"E", b"2"),
+        (b"F", &[b'z'; 3_000]),
+        (b"G", &[b'z'; 3_000]),
+    ]));
+    record.add_claim(b"sub", b"alice");
+    record.add_passed("limit");
+    record.settle();
+    assert!(record.capacity() < 4_096, "{}", record.capacity());
+    record.fail(Kind::Connect.into());
+    read(&record, |read| {
+        let mut secrets = SecretNames::default();
+        let mut names = |kind| {
+            read.values(kind, &mut secrets).map(|it| (it.name, it.value.len())).collect::<Vec<_>>()
+        };
+        assert_eq!(names(CaptureKind::RequestHeader), [(&b"A"[..], 1), (b"user-agent", 2)]);
+        assert_eq!(names(CaptureKind::ResponseHeader), [(&b"E"[..], 1), (b"F", 3_000)]);
+        assert_eq!(names(CaptureKind::Claim), [(&b"sub"[..], 5)]);
+        let Facts { request_cut, response_cut, .. } = read.facts;
+        assert_eq!((request_cut.missing, response_cut.missing), (1, 1));
+        assert_eq!(read.user_agent(), b"me");
+        assert_eq!(
+            (read.text(Text::Host), read.text(Text::Route)),
+            (&b"shop.example"[..], &b"chat"[..])
+        );
+        assert_eq!(read.last_attempt().unwrap().endpoint, b"10.0.0.1:80");
+        assert_eq!(
+            (read.passed().next(), read.text(Text::Error)),
+            (Some(&b"limit"[..]), &b"connect"[..])
+        );
+    });
+}
+
+proptest! {
+    /// However long the heads are, and in whatever order.
+    #[test]
+    fn a_record_that_lasts_is_small(
+        lengths in prop::collection::vec(prop_oneof![0..200usize, 0..9_000usize], 0..300),
+        at in 0..300usize,
+    ) {
+        let values: Vec<_> = lengths.iter().map(|length| vec![b'v'; *length]).collect();
+        let lines: Vec<_> = values.iter().map(|value| (&b"A"[..], &value[..])).collect();
+        let (request, response) = lines.split_at(at.min(lines.len()));
+        let mut record = ExchangeRecord::default();
+        record.set_request_head(&fields(request));
+        record.set_response_head(&fields(response));
+        let counts = |record: &ExchangeRecord| {
+            let (requested, all) = (usize::from(record.request_lines), record.lines.len());
+            let Facts { request_cut, response_cut, .. } = record.facts;
+            let missing = [request_cut, response_cut].map(|it| usize::from(it.missing));
+            [requested + missing[0], all - requested + missing[1]]
+        };
+        let sizes = |record: &ExchangeRecord| {
+            let mut sizes: Vec<_> = record.lines.iter().map(lasting::size).collect();
+            sizes.sort_unstable();
+            sizes
+        };
+        let (known, all) = (counts(&record), sizes(&record));
+        record.settle();
+        prop_assert!(record.capacity() <= LASTING_HEADS);
+        prop_assert_eq!(counts(&record), known);
+        // The shortest are kept, and as many of them as there is room for.
+        let kept = sizes(&record);
+        prop_assert_eq!(&kept, &all[..kept.len()]);
+        let next = all.get(kept.len());
+        prop_assert!(next.is_none_or(|next| kept.iter().sum::<usize>() + next > LASTING_HEADS));
+    }
 }

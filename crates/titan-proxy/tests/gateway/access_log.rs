@@ -259,6 +259,31 @@ fn a_tunnel_is_told_when_it_opens_and_when_it_ends() {
 }
 
 #[test]
+fn the_end_of_a_tunnel_is_told_with_the_short_fields_of_long_heads() {
+    let log = LogFile::new();
+    let upstream = upstream::listens();
+    let settings = "request_headers: [X-Tenant, X-Long], response_headers: [X-Kind]";
+    let gateway = log.of(settings, "", &[&upstream]);
+    let mut client = gateway.connects();
+    let fields =
+        format!("X-Long: {}\r\nUser-Agent: tests\r\nX-Tenant: acme\r\n\r\n", "x".repeat(5_000));
+    client.sends(WISH.replacen("\r\n\r\n", &format!("\r\n{fields}"), 1));
+    let mut endpoint = upstream.accepts();
+    endpoint.head();
+    endpoint.sends(CONSENT.replacen("\r\n\r\n", "\r\nX-Kind: chat\r\n\r\n", 1));
+    client.head();
+    client.finishes();
+    endpoint.expects_close();
+    endpoint.closes();
+    let [opened, closed] = &log.records(2)[..] else { unreachable!() };
+    assert_eq!(opened["request_headers"]["X-Long"].as_str().map(str::len), Some(5_000));
+    assert_eq!(closed["request_headers"], serde_json::json!({ "X-Tenant": "acme" }));
+    for name in ["request_id", "path", "host", "endpoint", "user_agent", "response_headers"] {
+        assert!(!closed[name].is_null() && closed[name] == opened[name], "{name}: {closed:#}");
+    }
+}
+
+#[test]
 fn streams_of_http2_are_told_one_by_one() {
     let log = LogFile::new();
     let upstream = upstream::replies(ok("x"));

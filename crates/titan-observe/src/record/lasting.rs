@@ -1,0 +1,81 @@
+//! A record between the opening of a tunnel and its end, which may be days later.
+
+use super::{ExchangeRecord, HeadCut, Pair, Place, pair, places};
+
+/// How many bytes of both heads are kept for the record of the end. That of the opening has had them in full.
+pub(super) const LASTING_HEADS: usize = 4 << 10;
+
+impl ExchangeRecord {
+    /// Gives back the memory that it does not need until the exchange is over: that of texts in whose place others were noted, and
+    /// of the longest fields of both heads, if they are long. What logs want to know at the end is short.
+    pub fn settle(&mut self) {
+        let old = std::mem::take(&mut self.arena);
+        let mut arena = Vec::new();
+        let mut moved = |place: Place| {
+            let text = place.of(&old);
+            let start = u16::try_from(arena.len()).expect("bounded by `MAX_TEXTS` and a head");
+            arena.extend_from_slice(text);
+            Place { start, length: place.length }
+        };
+        self.texts = self.texts.map(&mut moved);
+        self.claims.iter_mut().for_each(|claim| *claim = moved_pair(*claim, &mut moved));
+        self.passed.iter_mut().for_each(|name| *name = moved(*name));
+        self.attempts.iter_mut().for_each(|attempt| *attempt = attempt.map(&mut moved));
+        let (longest, mut room) = (longest_kept(&self.lines), LASTING_HEADS);
+        let requested = usize::from(self.request_lines);
+        let mut dropped = [0; 2];
+        for (index, line) in std::mem::take(&mut self.lines).into_iter().enumerate() {
+            let size = size(&line);
+            let is_response = usize::from(index >= requested);
+            if size > longest || size > room {
+                dropped[is_response] += 1;
+                continue;
+            }
+            room -= size;
+            self.lines.push(moved_pair(line, &mut moved));
+        }
+        let [request, response] = dropped;
+        self.request_lines -= request;
+        self.facts.request_cut.drop_fields(request);
+        self.facts.response_cut.drop_fields(response);
+        self.arena = arena;
+        self.shrink();
+    }
+
+    fn shrink(&mut self) {
+        self.arena.shrink_to_fit();
+        self.lines.shrink_to_fit();
+        self.claims.shrink_to_fit();
+        self.passed.shrink_to_fit();
+        self.attempts.shrink_to_fit();
+    }
+}
+
+impl HeadCut {
+    fn drop_fields(&mut self, count: u16) {
+        self.missing = self.missing.saturating_add(count);
+    }
+}
+
+/// The longest field for which there is room beside all that are shorter.
+fn longest_kept(lines: &[Pair]) -> usize {
+    let mut sizes: Vec<usize> = lines.iter().map(size).collect();
+    sizes.sort_unstable();
+    let mut sum = 0;
+    let fits = |size: &usize| {
+        sum += size;
+        sum <= LASTING_HEADS
+    };
+    sizes.into_iter().take_while(fits).last().unwrap_or(0)
+}
+
+/// The memory that a field takes.
+pub(super) fn size(line: &Pair) -> usize {
+    let (name, value) = places(line);
+    size_of::<Pair>() + usize::from(name.length) + usize::from(value.length)
+}
+
+fn moved_pair(line: Pair, mut moved: impl FnMut(Place) -> Place) -> Pair {
+    let (name, value) = places(&line);
+    pair(moved(name), moved(value))
+}
