@@ -34,6 +34,24 @@ test("a request is found by its id, with its phases and what was decided", async
   });
 });
 
+test("attempts are drawn as they began, also where the first one has decided", async () => {
+  const found = await id("/search/x");
+  await it.visit("#/requests", async (page) => {
+    await page.route(`**/recorder/${found}`, async (route) => {
+      const response = await route.fetch();
+      const exchange = await response.json();
+      const [first] = exchange.tried;
+      const hedge = { ...first, kind: "hedge", began_ms: first.began_ms + 2, took_ms: 1, head_ms: undefined };
+      await route.fulfill({ response, json: { ...exchange, tried: [hedge, first] } });
+    });
+    await page.goto(`${it.base}/dashboard/#/requests/${found}`);
+    const phases = page.getByRole("list", { name: "Phases" });
+    await phases.getByText("passing the response on").waitFor();
+    const waiting = await phases.getByText(/, waiting$/).allTextContents();
+    assert.deepEqual(waiting, ["attempt 1, waiting", "attempt 2, hedge, waiting"]);
+  });
+});
+
 for (const [width, scheme] of [
   [375, "light"],
   [2560, "dark"],

@@ -1,8 +1,17 @@
 //! What is shown of the last exchanges.
 
 use super::*;
+use std::future::poll_fn;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::pin::pin;
+use std::sync::mpsc::sync_channel;
+use std::task::Poll;
+use titan_observe::observer::Subscriber;
+use titan_observe::record::{ExchangeRecord, Text};
+use titan_observe::recorder::RecorderWriter;
+use titan_observe::ring::{Batch, MAX_BATCHES, Ring};
+use tokio::task::yield_now;
 
 /// Asks the gateway for that path; the id of the request.
 pub(super) fn asks(gateway: &Gateway, path: &str) -> String {
@@ -103,6 +112,71 @@ fn exchanges_are_told_live_until_the_reader_goes() {
             assert!(piece.starts_with(begins) && piece.contains("\"path\":\"/a\""), "{piece}");
             assert!(piece.ends_with('\n') && piece.trim_end().lines().count() <= 2, "{piece}");
         }
+    });
+}
+
+/// Has the gateway's recorder told of so many exchanges.
+fn records(gateway: &Gateway, count: usize) {
+    let (sender, batches) = sync_channel(MAX_BATCHES);
+    let (mut ring, recorder) = (Ring::<Batch>::new(sender), gateway.status().recorder());
+    let mut record = ExchangeRecord::default();
+    for number in 0..count {
+        record.clear();
+        record.facts.started = number as u64;
+        record.set(Text::Target, format!("/{number}?{}", "x".repeat(400)).as_bytes());
+        ring.push(&record, false);
+    }
+    ring.flush();
+    let mut writer = RecorderWriter(recorder);
+    batches.try_iter().for_each(|batch| writer.take(&Arc::new(batch)));
+}
+
+/// How often a call has its turn until it is responded to: in between, others have theirs.
+fn turns(desk: &Desk, target: &str) -> usize {
+    let ask = Ask { target, ..Ask::default() };
+    let (mut call, mut turns) = (pin!(desk.responds(&ask)), 0);
+    let response = runtime().block_on(poll_fn(|cx| {
+        turns += 1;
+        call.as_mut().poll(cx)
+    }));
+    assert_eq!(response.head.status.code(), 200, "{target}");
+    turns
+}
+
+#[test]
+fn a_search_of_much_memory_lets_others_have_their_turn() {
+    let desk = Desk::new();
+    assert_eq!(turns(&desk, "/healthz"), 1);
+    records(&desk.gateway, 2_000);
+    // 1.2 MB, in batches of 256 KiB, are looked at piece by piece.
+    let search = turns(&desk, "/recorder?path=/none");
+    assert!(search > 4, "{search}");
+    // What was found is written so many at a time.
+    let listing = turns(&desk, "/recorder?limit=1000");
+    assert!(listing >= search + 1_000 / 64, "{listing}");
+}
+
+#[test]
+fn a_tap_of_much_lets_others_have_their_turn() {
+    let desk = Desk::new();
+    runtime().block_on(async {
+        let ask = Ask { target: "/tap?rate=1000", ..Ask::default() };
+        let mut told = desk.responds(&ask).await.rest.take().unwrap();
+        told.next().await.expect("the first beat");
+        records(&desk.gateway, 100);
+        let (mut rounds, mut pieces) = (0, 0);
+        while pieces < 100 {
+            rounds += 1;
+            yield_now().await;
+            poll_fn(|cx| {
+                while let Poll::Ready(Some(_)) = pin!(told.next()).poll(cx) {
+                    pieces += 1;
+                }
+                Poll::Ready(())
+            })
+            .await;
+        }
+        assert!(rounds > 50, "{rounds}");
     });
 }
 
