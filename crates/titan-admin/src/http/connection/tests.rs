@@ -313,7 +313,8 @@ fn a_stream_ends_when_its_client_may_read_no_more() {
         tokio::time::sleep(Duration::from_secs(6)).await;
         assert!(!source.is_gone());
         may_go_on.may_go_on.store(false, Ordering::Relaxed);
-        source.gone().await;
+        let gone = timeout(Duration::from_secs(60), source.gone());
+        gone.await.expect("nobody asks whether it may go on");
     });
     assert_eq!((received.as_str(), took), ("0\r\n\r\n", Duration::from_secs(10)));
 }
