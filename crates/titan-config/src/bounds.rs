@@ -144,6 +144,8 @@ pub const MAX_RESOURCE: usize = 64;
 pub const MAX_ACCESS_LOGS: usize = 16;
 /// Header fields of requests that all access logs name together; as many of responses, and as many claims.
 pub const MAX_CAPTURES: usize = 32;
+/// Bytes of a body that the recorder keeps.
+pub const MAX_RECORDED_BODY: u64 = 4 << 10;
 /// Bytes of the format of an access log.
 pub const MAX_LOG_FORMAT: usize = 4_096;
 /// Old files that an access log keeps.

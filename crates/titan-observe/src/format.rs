@@ -84,6 +84,11 @@ impl FullFormatter {
     pub fn object(&mut self, record: &Recorded<'_>, out: &mut Vec<u8>) {
         json::write_full(&mut self.memory, record, out);
     }
+
+    /// The same with the beginning of both bodies, where they are kept: secrets are in it.
+    pub fn object_with_bodies(&mut self, record: &Recorded<'_>, out: &mut Vec<u8>) {
+        json::write_with_bodies(&mut self.memory, record, out);
+    }
 }
 
 /// The names, and what is secret of what they name.

@@ -4,17 +4,20 @@
 //! and whose readers see them as a [`Recorded`].
 
 mod attempted;
+mod body;
 mod bytes;
 mod head;
 mod lasting;
 mod recorded;
 
 pub use attempted::{AttemptKind, Attempted, Chosen};
+pub use body::{Bodies, BodyOf, RecordedBody};
 pub use head::HeadCut;
 pub use recorded::{Masked, Recorded, Replayed};
 
 use crate::trace::TraceContext;
 use std::net::IpAddr;
+use std::rc::Rc;
 use std::time::Duration;
 use titan_http::{Scheme, Status, Version};
 use titan_io::error::{Error, Side};
@@ -38,6 +41,8 @@ pub struct ExchangeRecord {
     passed: Vec<Place>,
     /// In the order in which they began, but for the last one: what comes of the exchange is decided by that.
     attempts: Vec<Attempted<Place>>,
+    /// What is kept of both bodies, where anything is.
+    pub bodies: Option<Rc<Bodies>>,
 }
 
 /// What a record tells that is no text.
@@ -230,6 +235,7 @@ impl ExchangeRecord {
         self.claims.clear();
         self.passed.clear();
         self.attempts.clear();
+        self.bodies = None;
     }
 
     /// Notes a text, in place of the one before.

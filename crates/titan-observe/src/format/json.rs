@@ -4,8 +4,12 @@
 use super::template::side_name;
 use super::{Memory, judged, text};
 use crate::decisions::{Decision, decisions};
-use crate::record::{Attempted, CaptureKind, Facts, HeadCut, Masked, Phases, Recorded, Text};
+use crate::record::{
+    Attempted, BodyOf, CaptureKind, Facts, HeadCut, Masked, Phases, Recorded, RecordedBody, Text,
+};
 use crate::secret::JudgedName;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use std::net::IpAddr;
 use std::time::Duration;
 use titan_config::{Captures, HeaderName};
@@ -83,6 +87,39 @@ pub(super) fn write_full(memory: &mut Memory, record: &Recorded<'_>, out: &mut V
     object.list(key!("tried"), record.attempts(), attempt);
     object.list(key!("decisions"), decisions(record).into_iter(), decision);
     out.push(b'}');
+}
+
+/// The same with the beginning of both bodies, where they are kept.
+pub(super) fn write_with_bodies(memory: &mut Memory, record: &Recorded<'_>, out: &mut Vec<u8>) {
+    write_full(memory, record, out);
+    out.pop();
+    let mut object = Object(out);
+    for (key, of) in
+        [(key!("request_body"), BodyOf::Request), (key!("response_body"), BodyOf::Response)]
+    {
+        if let Some(body) = record.body(of) {
+            object.0.extend_from_slice(key);
+            self::body(body, &mut object);
+        }
+    }
+    out.push(b'}');
+}
+
+fn body(body: RecordedBody<'_>, object: &mut Object<'_>) {
+    object.0.extend_from_slice(b"{\"bytes\":");
+    text::number(body.length, object.0);
+    object.number(key!("kept"), body.beginning.len() as u64);
+    match body.text() {
+        Some(text) => {
+            object.word(text!("encoding"), "text");
+            object.text_or_empty(text!("content"), text.as_bytes());
+        }
+        None => {
+            object.word(text!("encoding"), "base64");
+            object.word(text!("content"), &BASE64_STANDARD.encode(body.beginning));
+        }
+    }
+    object.0.push(b'}');
 }
 
 /// Begins the object of a record with what each of them has.

@@ -1,9 +1,11 @@
 //! What lines say, and that nobody obeys them.
 
 use super::*;
-use crate::record::{CacheUse, Chosen, ExchangeRecord, Facts, Phases, Text, TlsVersion};
+use crate::record::{
+    Bodies, BodyOf, CacheUse, Chosen, ExchangeRecord, Facts, Phases, Text, TlsVersion,
+};
 use proptest::prelude::*;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -93,6 +95,61 @@ fn line(record: &ExchangeRecord, log: &AccessLog) -> String {
     let (record, _) = Recorded::first_of(&bytes).unwrap();
     Formatter::new(&log.format, &log.captures).line(&record, &mut line);
     String::from_utf8(line).unwrap()
+}
+
+/// A record of what passed.
+fn with_bodies(request: &[u8], response: &[u8]) -> ExchangeRecord {
+    let mut record = full();
+    let bodies = Bodies::new(64);
+    bodies.note(BodyOf::Request, request);
+    bodies.note(BodyOf::Response, response);
+    record.bodies = Some(bodies);
+    record
+}
+
+/// What a formatter makes of it.
+fn written(
+    record: &ExchangeRecord,
+    write: fn(&mut FullFormatter, &Recorded<'_>, &mut Vec<u8>),
+) -> Value {
+    let (mut bytes, mut text) = (Vec::new(), Vec::new());
+    record.write_to(&mut bytes);
+    let (record, _) = Recorded::first_of(&bytes).unwrap();
+    write(&mut FullFormatter::default(), &record, &mut text);
+    serde_json::from_slice(&text).unwrap()
+}
+
+#[test]
+fn bodies_are_in_no_log() {
+    let (record, without) =
+        (with_bodies(b"password=hushhush", b"{\"token\":\"hushhush\"}"), full());
+    let template =
+        "{method} {path} {query} {request_header.X-Tenant} {response_header.Content-Type}";
+    for format in ["json", "combined", template] {
+        let log = log(format);
+        assert_eq!(line(&record, &log), line(&without, &log), "{format}");
+    }
+    let listed = written(&record, FullFormatter::object);
+    assert_eq!(listed, written(&without, FullFormatter::object));
+    assert_eq!(written(&without, FullFormatter::object_with_bodies), listed);
+}
+
+#[test]
+fn bodies_are_text_where_they_can_be_read() {
+    let bodies = |request: &[u8], response: &[u8]| {
+        let written = written(&with_bodies(request, response), FullFormatter::object_with_bodies);
+        (written["request_body"].clone(), written["response_body"].clone())
+    };
+    let text = |content: &str, bytes: u64, kept: u64| json!({ "bytes": bytes, "kept": kept, "encoding": "text", "content": content });
+    let hostile = "{\"a\": \"\u{202e}\u{1b}[31m</script>\"}\r\n";
+    let long = "ä".repeat(100);
+    let (request, response) = bodies(hostile.as_bytes(), format!("a{long}").as_bytes());
+    assert_eq!(request, text(hostile, hostile.len() as u64, hostile.len() as u64));
+    assert_eq!(response, text(&format!("a{}", &long[..62]), 201, 64), "without half a character");
+    let (request, response) = bodies(b"", b"\0\0\0\0\x02\xff");
+    assert_eq!(request, text("", 0, 0));
+    let binary = json!({ "bytes": 6, "kept": 6, "encoding": "base64", "content": "AAAAAAL/" });
+    assert_eq!(response, binary);
 }
 
 #[test]

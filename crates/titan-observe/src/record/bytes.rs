@@ -14,7 +14,7 @@ use titan_io::error::Side;
 
 /// The bytes of everything that is no text, of the places of texts and of the lengths of lists, the length of the whole first.
 const FIXED: usize =
-    4 + 10 + 2 + 4 * 8 + 3 * 4 + 2 * 17 + TRACE + 4 * 2 + PLACE * Text::COUNT + 5 * 2;
+    4 + 10 + 2 + 4 * 8 + 3 * 4 + 2 * 17 + TRACE + 4 * 2 + PLACE * Text::COUNT + 6 * 2;
 const TRACE: usize = 1 + 16 + 2 * 8;
 const PLACE: usize = 4;
 const PAIR: usize = size_of::<Pair>();
@@ -35,6 +35,7 @@ pub(super) struct Lists<'r> {
     pub(super) claims: &'r [u8],
     pub(super) passed: &'r [u8],
     pub(super) attempts: &'r [u8],
+    pub(super) bodies: &'r [u8],
     pub(super) arena: &'r [u8],
 }
 
@@ -46,11 +47,12 @@ struct Numbers<const SIZE: usize> {
 
 /// Appends a record.
 pub(super) fn write(record: &ExchangeRecord, out: &mut Vec<u8>) {
-    let ExchangeRecord { facts, arena, texts, lines, request_lines, claims, passed, attempts } =
-        record;
+    let ExchangeRecord { facts, arena, texts, lines, request_lines, claims, passed, .. } = record;
+    let ExchangeRecord { attempts, bodies, .. } = record;
     let pairs = (lines.len() + claims.len()) * PAIR;
     let lists = pairs + passed.len() * PLACE + attempts.len() * ATTEMPT;
-    let length = FIXED + lists + arena.len();
+    let bodies_size = bodies.as_ref().map_or(0, |bodies| bodies.size());
+    let length = FIXED + lists + bodies_size + arena.len();
     let mut numbers = Numbers::<FIXED> { bytes: [0; FIXED], filled: 0 };
     numbers.push(u32::try_from(length).expect("bounded by `MAX_TEXTS`").to_le_bytes());
     numbers.facts(facts);
@@ -60,12 +62,14 @@ pub(super) fn write(record: &ExchangeRecord, out: &mut Vec<u8>) {
     numbers.count(claims.len());
     numbers.count(passed.len());
     numbers.count(attempts.len());
+    numbers.count(bodies_size);
     out.reserve(length);
     out.extend_from_slice(&numbers.bytes);
     out.extend_from_slice(lines.as_flattened());
     out.extend_from_slice(claims.as_flattened());
     passed.iter().for_each(|place| out.extend_from_slice(&place.bytes()));
     attempts.iter().for_each(|attempt| out.extend_from_slice(&attempt_bytes(attempt)));
+    bodies.iter().for_each(|bodies| bodies.write(out));
     out.extend_from_slice(arena);
 }
 
@@ -99,7 +103,7 @@ impl<const SIZE: usize> Numbers<SIZE> {
 
     #[inline(always)]
     fn count(&mut self, count: usize) {
-        self.push(u16::try_from(count).expect("each list is bounded").to_le_bytes());
+        self.push(u16::try_from(count).expect("each list is bounded, and each body").to_le_bytes());
     }
 
     #[inline(always)]
@@ -234,7 +238,8 @@ impl<'r> Reader<'r> {
     pub(super) fn lists(&mut self) -> Lists<'r> {
         let texts = std::array::from_fn(|_| self.place());
         let request_lines = usize::from(self.u16());
-        let [lines, claims, passed, attempts] = std::array::from_fn(|_| usize::from(self.u16()));
+        let [lines, claims, passed, attempts, bodies] =
+            std::array::from_fn(|_| usize::from(self.u16()));
         Lists {
             texts,
             request_lines: self.bytes(request_lines * PAIR),
@@ -242,6 +247,7 @@ impl<'r> Reader<'r> {
             claims: self.bytes(claims * PAIR),
             passed: self.bytes(passed * PLACE),
             attempts: self.bytes(attempts * ATTEMPT),
+            bodies: self.bytes(bodies),
             arena: self.0,
         }
     }
@@ -308,17 +314,17 @@ impl<'r> Reader<'r> {
         u32::from_le_bytes(self.array())
     }
 
-    fn bytes(&mut self, length: usize) -> &'r [u8] {
+    pub(super) fn bytes(&mut self, length: usize) -> &'r [u8] {
         let (bytes, rest) = self.0.split_at(length.min(self.0.len()));
         self.0 = rest;
         bytes
     }
 
-    fn u16(&mut self) -> u16 {
+    pub(super) fn u16(&mut self) -> u16 {
         u16::from_le_bytes(self.array())
     }
 
-    fn u64(&mut self) -> u64 {
+    pub(super) fn u64(&mut self) -> u64 {
         u64::from_le_bytes(self.array())
     }
 

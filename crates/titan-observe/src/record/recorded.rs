@@ -2,7 +2,7 @@
 
 use super::attempted::time_to_head;
 use super::bytes::{Lists, Reader};
-use super::{Attempted, CaptureKind, Facts, Place, Text};
+use super::{Attempted, BodyOf, CaptureKind, Facts, Place, RecordedBody, Text};
 use crate::secret::{JudgedName, SecretNames};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -155,6 +155,11 @@ impl<'r> Recorded<'r> {
     pub fn last_attempt(&self) -> Option<Attempted<&'r [u8]>> {
         let arena = self.lists.arena;
         Some(Reader(self.lists.attempts).last_attempt()?.map(|place| place.of(arena)))
+    }
+
+    /// What is kept of a body, where anything is. Secrets are in it.
+    pub fn body(&self, of: BodyOf) -> Option<RecordedBody<'r>> {
+        RecordedBody::find(of, self.lists.bodies)
     }
 
     /// How long it took to the head of the response.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::observer::{Message, Observer};
-use crate::record::{Chosen, ExchangeRecord, Text};
+use crate::record::{Bodies, BodyOf, Chosen, ExchangeRecord, Text};
 use crate::ring::{BATCH, MAX_BATCHES, Ring};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
@@ -181,6 +181,29 @@ fn memory_is_bounded_and_failures_outlast_the_rest() {
     assert_eq!(worker.recorder.coverage().bytes, 0);
     worker.tell(&record("/late", 5_000, 502));
     assert!(worker.find("").is_empty() && worker.recorder.coverage().bytes == 0);
+}
+
+#[test]
+fn bodies_count_as_memory() {
+    let mut worker = Worker::new(1 << 20);
+    for second in 1..3_000 {
+        let mut one = record("/a", second, if second % 3 == 0 { 502 } else { 200 });
+        let bodies = Bodies::new(4 << 10);
+        bodies.note(BodyOf::Request, &[b'a'; 9_000]);
+        bodies.note(BodyOf::Response, &[b'b'; 9_000]);
+        one.bodies = Some(bodies);
+        worker.push(&one);
+        if second % 20 == 0 {
+            worker.hand_on();
+        }
+        assert_eq!(worker.recorder.coverage().bytes, worker.memory());
+        assert!(worker.memory() <= 1 << 20);
+    }
+    let found = worker.recorder.find(&Filter::default(), 1_000).records;
+    assert!((50..128).contains(&found.len()), "of 8 KiB each: {}", found.len());
+    let (one, _) = Recorded::first_of(&found[0]).unwrap();
+    let body = one.body(BodyOf::Response).unwrap();
+    assert_eq!((body.beginning, body.length), (&[b'b'; 4 << 10][..], 9_000));
 }
 
 #[test]

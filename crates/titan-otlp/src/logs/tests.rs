@@ -9,7 +9,7 @@ use std::time::Duration;
 use titan_config::Config;
 use titan_http::{FieldName, Fields, Scheme, Version};
 use titan_io::error::Kind;
-use titan_observe::record::{Chosen, ExchangeRecord, TlsVersion};
+use titan_observe::record::{Bodies, BodyOf, Chosen, ExchangeRecord, TlsVersion};
 
 /// Log records as that log writes these, as the definition of the protocol has them.
 fn written(log: &str, records: &[ExchangeRecord]) -> Vec<LogRecord> {
@@ -102,6 +102,16 @@ fn full() -> ExchangeRecord {
     record.set_response_head(&fields(&[("Set-Cookie", b"hunter2")]));
     record.add_claim(b"sub", b"me");
     record
+}
+
+#[test]
+fn bodies_are_in_no_record() {
+    let mut record = full();
+    let bodies = Bodies::new(64);
+    bodies.note(BodyOf::Request, b"password=hushhush");
+    bodies.note(BodyOf::Response, b"{}");
+    record.bodies = Some(bodies);
+    assert_eq!(written("", &[record]), written("", &[full()]));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use titan_config::Config;
 use titan_http::Status;
 use titan_io::error::{Error, Kind};
-use titan_observe::record::{Chosen, ExchangeRecord};
+use titan_observe::record::{Bodies, BodyOf, Chosen, ExchangeRecord};
 use titan_observe::trace::Sampling;
 
 const TRACE: TraceContext =
@@ -56,6 +56,15 @@ fn base() -> ExchangeRecord {
     record.set(Text::Method, b"GET");
     record.set(Text::Route, b"cart");
     record
+}
+
+#[test]
+fn bodies_are_in_no_span() {
+    let mut record = base();
+    let bodies = Bodies::new(64);
+    bodies.note(BodyOf::Request, b"password=hushhush");
+    record.bodies = Some(bodies);
+    assert_eq!(written(&record), written(&base()));
 }
 
 #[test]
