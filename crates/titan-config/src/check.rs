@@ -4,6 +4,7 @@ mod access_logs;
 mod limits;
 mod look_alikes;
 mod mirrors;
+mod recorded_bodies;
 
 use crate::address::ListenAddress;
 use crate::admin::{AdminDraft, check_admin};
@@ -42,6 +43,7 @@ use limits::{
 };
 use look_alikes::{RouteInForce, check_look_alikes};
 use mirrors::{check_mirrored_bodies, check_mirrored_endpoints, check_mirrored_fallbacks};
+use recorded_bodies::check_recorded_bodies;
 use std::collections::HashMap;
 use std::mem;
 
@@ -117,6 +119,7 @@ fn check(fields: &ConfigFields, root: &Node, to: &mut Reading<'_>) {
     check_admin(fields.admin.as_ref(), to);
     check_access_logs(fields, to);
     check_collectors(fields, to);
+    check_recorded_bodies(fields, to);
 }
 
 /// Whether the attempts of a route have time at all.

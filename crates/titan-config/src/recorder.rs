@@ -9,7 +9,8 @@ section! {
     "recorder", "recorder settings", Any;
     /// The last exchanges in full, in memory: both heads with secrets masked, how long each phase took, what each policy decided, and
     /// each attempt at an endpoint. `titan recorder` and `/recorder` of the admin interface find them by the id of the request,
-    /// route, status, client and time; `titan tap` shows them live. Bodies are not kept.
+    /// route, status, client and time; `titan tap` shows them live. The beginning of bodies is kept only
+    /// where a route says so (`record_bodies`).
     pub struct Recorder {
         /// The memory that all of them have. An eighth of it is for failures, of which a few of each kind are kept in each second,
         /// and an eighth for the slowest exchanges of each minute; the rest is for the last ones, whatever became of them. An

@@ -43,6 +43,8 @@ pub struct Route {
     pub importance: Importance,
     /// The share of its requests that is traced, if it has one of its own.
     pub trace_share: Option<Percent>,
+    /// How many bytes of each body the recorder keeps; none of most.
+    pub record_bodies: ByteSize,
     /// The policies that its requests meet.
     pub policies: Policies,
     /// What happens to paths that some upstreams take for others.

@@ -4,7 +4,7 @@ mod name;
 
 pub(crate) use name::tell_apart;
 
-use crate::bounds::{MAX_HOSTS, MAX_METHODS, MAX_SHARES, MAX_UPGRADES};
+use crate::bounds::{MAX_HOSTS, MAX_METHODS, MAX_RECORDED_BODY, MAX_SHARES, MAX_UPGRADES};
 use crate::concurrency::{Importance, importance};
 use crate::condition::{
     CertificateMatch, HeaderMatch, QueryMatch, certificate_matches, header_matches, query_matches,
@@ -26,7 +26,7 @@ use crate::policy::{Policies, PolicyKind, Uses, kinds, uses};
 use crate::problem::Problem;
 use crate::quantity::{ByteSize, Cap, Percent};
 use crate::read::{At, Read, Reading, at, default, optional};
-use crate::readers::{Named, boolean, mapping, one_or_list, percent, text, whole, words_or};
+use crate::readers::{Named, boolean, mapping, one_or_list, percent, size, text, whole, words_or};
 use crate::respond::{Redirect, RedirectFields, Respond, redirect, respond};
 use crate::retries::{Retries, retries};
 use crate::route::{Action, Proxy, Rewrite, Route, SendHost, Share};
@@ -78,6 +78,13 @@ section! {
         pub(crate) importance: Importance = default("default", importance()),
         /// The share of its requests that is traced, in place of `tracing.share`: `0%` for health checks, `100%` for what matters.
         pub(crate) trace_share: Option<Percent> = optional("`tracing.share`", percent(0..=100)),
+        /// How many bytes of the request body and of the response body the recorder keeps, from the beginning; `0B`: none.
+        /// **Secrets in them are not masked**: whoever may read the recorder (`rights: read`) sees passwords in forms and tokens
+        /// in responses. They are shown for one request alone, by its id, and are never in access logs, traces or taps.
+        /// A request body is kept as its client sends it, a response body before the gateway compresses it; of tunnels nothing
+        /// is kept. Each request costs that much memory twice until its end, and each record of `recorder.memory`. Responses
+        /// go through the gateway's memory, although the kernel could move large ones.
+        pub(crate) record_bodies: ByteSize = default("0B", size(0..=MAX_RECORDED_BODY)),
         /// The upstream that serves it, or several with their shares of the requests: `{ stable: 9, canary: 1 }`.
         pub(crate) upstream: Option<Vec<Share>> = optional("", shares()),
         /// Redirects the client.
@@ -145,6 +152,7 @@ pub(crate) struct RouteDraft {
     pub(crate) priority: i32,
     pub(crate) importance: Importance,
     pub(crate) trace_share: Option<Percent>,
+    pub(crate) record_bodies: ByteSize,
     pub(crate) uses: Uses,
     pub(crate) error_pages: ErrorPages,
     pub(crate) paths: Paths,
@@ -194,6 +202,7 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
         priority,
         importance,
         trace_share,
+        record_bodies,
         upstream,
         redirect,
         respond,
@@ -256,6 +265,7 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
         priority,
         importance,
         trace_share,
+        record_bodies,
         uses: Uses { names, without },
         error_pages,
         paths,
@@ -397,6 +407,7 @@ impl RouteDraft {
             priority,
             importance,
             trace_share,
+            record_bodies,
             error_pages,
             paths: own_paths,
             action,
@@ -421,6 +432,7 @@ impl RouteDraft {
             priority,
             importance,
             trace_share,
+            record_bodies,
             policies,
             error_pages,
             paths: own_paths.over(paths),

@@ -65,6 +65,7 @@ impl Config {
             priority: _,
             importance: _,
             trace_share: _,
+            record_bodies: _,
             policies,
             paths: _,
             action,

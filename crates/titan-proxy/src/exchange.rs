@@ -11,6 +11,7 @@ mod forward;
 mod hedge;
 mod hold;
 mod idle;
+mod noted;
 mod own;
 mod pending;
 mod presence;
@@ -21,6 +22,7 @@ mod telling;
 mod tunnel;
 
 use copy::Mirroring;
+use noted::NotedRequest;
 use subrequest::SubrequestClient;
 pub(crate) use tunnel::Tunnel;
 
@@ -335,7 +337,7 @@ impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
         match action {
             Action::Proxy(proxy) => {
                 let transforms = self.request_transforms(proxy)?;
-                match transforms.is_empty() {
+                match transforms.is_empty() && !self.has_noted_body() {
                     true => self.proxy_in_time(proxy, &found).await,
                     false => Box::pin(self.proxy_through(transforms, proxy, &found)).await,
                 }
@@ -416,16 +418,27 @@ impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
         self.record.policies.decoding(length)
     }
 
-    /// Lets an upstream respond to a request whose body is transformed. Only this way has calls that are found at run
-    /// time, and is compiled once for all protocols.
+    /// Lets an upstream respond to a request whose body is transformed, or noted. Only this way has calls that are found at
+    /// run time, and is compiled once for all protocols.
     async fn proxy_through(
         &mut self,
         transforms: Transforms<'_>,
         proxy: &Proxy,
         found: &Match,
     ) -> Result<(), Error> {
-        let source: &mut dyn RequestBody = &mut *self.body;
-        let body: &mut dyn RequestBody = &mut Transformed::new(source, transforms);
+        let mut source: &mut dyn RequestBody = &mut *self.body;
+        let mut noted = None;
+        if let Some(bodies) = self.record.bodies() {
+            source = noted.insert(NotedRequest::new(source, bodies));
+        }
+        let mut transformed = None;
+        // The length of what transforms put out is not known.
+        let (body, length): (&mut dyn RequestBody, _) = match transforms.is_empty() {
+            true => (source, self.length),
+            false => {
+                (transformed.insert(Transformed::new(source, transforms)), BodyLength::Unknown)
+            }
+        };
         let sink: &mut dyn ResponseSink = &mut *self.sink;
         let mut inner = Exchange {
             worker: self.worker,
@@ -433,8 +446,7 @@ impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
             timer: self.timer,
             origin: self.origin,
             request: &mut *self.request,
-            // The length of the output is not known.
-            length: BodyLength::Unknown,
+            length,
             sent_as: self.sent_as,
             expects_continue: self.expects_continue,
             body,

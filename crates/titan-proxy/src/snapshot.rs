@@ -80,6 +80,8 @@ pub(crate) struct Snapshot {
     pub(crate) tracing: Option<Tracing>,
     /// Whether exchanges are told of.
     pub(crate) is_recorded: bool,
+    /// How many bytes of bodies are recorded, by the index of the route; of no route where it is empty.
+    recorded_bodies: Vec<usize>,
     /// The last exchanges; without memory where none are kept.
     pub(crate) recorder: Arc<Recorder>,
     /// What is counted of each access log.
@@ -185,6 +187,7 @@ impl Snapshot {
             is_recorded: config.recorder.is_some()
                 || config.tracing.is_some()
                 || !config.access_log.is_empty(),
+            recorded_bodies: recorded_bodies(config),
             recorder: registry.shared((), Recorder::default),
             tracing: Tracing::of(config, registry),
             captures: Captures::of(&config.access_log),
@@ -240,6 +243,11 @@ impl Snapshot {
     /// How much the requests of that route matter.
     pub(crate) fn importance(&self, route: Option<usize>) -> Importance {
         route.map_or(Importance::Default, |route| self.importance[route])
+    }
+
+    /// How many bytes are recorded of each body of that route, if any are.
+    pub(crate) fn recorded_of_bodies(&self, route: usize) -> Option<usize> {
+        self.recorded_bodies.get(route).copied().filter(|most| *most > 0)
     }
 
     /// What is counted for each route, and behind them for requests that no route took.
@@ -321,6 +329,13 @@ impl Action {
             })),
         }
     }
+}
+
+/// How many bytes of bodies are recorded, by the index of the route. Where none are, there is nothing to look up.
+fn recorded_bodies(config: &Config) -> Vec<usize> {
+    let most = config.routes.iter().map(|route| route.record_bodies.as_usize());
+    let most: Vec<_> = most.filter(|_| config.recorder.is_some()).collect();
+    if most.iter().all(|most| *most == 0) { Vec::new() } else { most }
 }
 
 /// What mirrors are made of.

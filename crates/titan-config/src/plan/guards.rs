@@ -251,7 +251,16 @@ fn settings(
     (after, new): (&Route, Option<&Section>),
 ) -> Vec<String> {
     let (Some(old), Some(new)) = (old, new) else { return Vec::new() };
-    let mut keys = vec!["limits", "timeouts", "paths", "files", "respond", "upgrades", "grpc_web"];
+    let mut keys = vec![
+        "limits",
+        "timeouts",
+        "paths",
+        "files",
+        "respond",
+        "upgrades",
+        "grpc_web",
+        "record_bodies",
+    ];
     // Between routes for other paths these say nothing of how the requests of both get on.
     if before.path == after.path {
         keys.extend(["rewrite", "send_host"]);

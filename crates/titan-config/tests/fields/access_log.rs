@@ -5,6 +5,12 @@ use super::Row;
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
     ("file", "recorder", "recorder: off", "recorder: None"),
+    (
+        "route",
+        "record_bodies",
+        "routes: [{ record_bodies: 1KiB, respond: 204 }]",
+        "record_bodies: ByteSize(1024)",
+    ),
     ("recorder", "memory", "recorder: { memory: 7MiB }", "Recorder { memory: ByteSize(7340032)"),
     (
         "forwarding",

@@ -72,7 +72,7 @@ policies: { p: { authorise: { client_certificate: [present, { dns: A }] } } }",
         "without",
         "policies: { p: { cors: { origins: \"*\" } } }\napply: [p]\n\
          routes: [{ respond: 204, priority: 7, without: [cors] }, { path: /p, respond: 204 }]",
-        "priority: 7, importance: Default, trace_share: None, policies: Policies { cors: None",
+        "priority: 7, importance: Default, trace_share: None, record_bodies: ByteSize(0), policies: Policies { cors: None",
     ),
     ("policy", "cors", "policies: { p: { cors: { origins: \"*\" } } }", "policy: Cors(Cors {"),
     (

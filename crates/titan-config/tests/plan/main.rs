@@ -111,6 +111,19 @@ upstreams: { api: { endpoints: [a:1, c:1], balance: p2c_ewma } }
 }
 
 #[test]
+fn more_of_bodies_in_the_recorder_is_weaker() {
+    let route = |fields: &str| format!("routes: [{{ name: r, upstream: a{fields} }}]");
+    let (none, some, more) =
+        (route(""), route(", record_bodies: 1KiB"), route(", record_bodies: 2KiB"));
+    for (old, new) in [(&none, &some), (&some, &more)] {
+        assert_eq!(weaker(old, new).len(), 1, "{new}");
+        assert_eq!(weaker(new, old), Vec::<String>::new(), "the other way round: {old}");
+    }
+    let renamed = some.replace("name: r", "name: other");
+    assert_eq!(weaker(&none, &renamed).len(), 1, "under another name");
+}
+
+#[test]
 fn a_route_that_needs_no_token_any_more_is_weaker() {
     let policies = "policies: { users: { jwt: { providers: { algorithms: RS256, keys: { jwks: a.json } } } } }\n";
     let with = |routes: &str| format!("{policies}{routes}");

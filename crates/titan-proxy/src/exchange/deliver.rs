@@ -179,7 +179,9 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         let (snapshot, worker) = (self.snapshot, self.worker);
         let upgrade = self.upgrade.as_ref();
         let met = self.record.apply_to_response(snapshot, upgrade, response, content, worker);
-        if let Some(encoding) = met? {
+        let encoding = met?;
+        self.record.note_response(&mut transforms);
+        if let Some(encoding) = encoding {
             transforms.push(Compressor::new(encoding, worker.policies.encoders()));
         }
         if let Some(dialect) = self.record.dialect.filter(|_| how.grpc_web) {

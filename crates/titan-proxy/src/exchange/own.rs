@@ -124,10 +124,12 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         encoding: Option<Encoding>,
     ) -> Result<(), Error> {
         let truncation = self.record.policies.truncation();
-        if encoding.is_none() && truncation.is_none() {
+        let is_noted = self.record.bodies().is_some();
+        if encoding.is_none() && truncation.is_none() && !is_noted {
             return self.send_body(source).await;
         }
         let mut transforms = Transforms::default();
+        self.record.note_response(&mut transforms);
         if let Some(encoding) = encoding {
             transforms.push(Compressor::new(encoding, self.worker.policies.encoders()));
         }

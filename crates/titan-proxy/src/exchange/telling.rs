@@ -8,7 +8,7 @@ use titan_config::Upstream;
 use titan_http::{FieldName, Fields, Status};
 use titan_io::body::{RequestBody, ResponseSink};
 use titan_io::error::{Error, Kind};
-use titan_observe::record::{CacheUse, Text, TlsVersion};
+use titan_observe::record::{Bodies, CacheUse, Text, TlsVersion};
 use titan_observe::trace::trace_id;
 use titan_policies::context::Step;
 use titan_policies::jwt;
@@ -59,6 +59,7 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
         let Some(telling) = &mut self.record.telling else { return };
         let record = &mut telling.record;
         record.set(Text::Route, self.snapshot.counted(Some(route)).name().as_bytes());
+        record.bodies = self.snapshot.recorded_of_bodies(route).map(Bodies::new);
         if let (Some(tracing), Some(trace)) = (&self.snapshot.tracing, &mut record.facts.trace) {
             tracing.decide(trace, Some(route), &self.worker.io);
         }
@@ -97,6 +98,8 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
         match &mut noted.tunnel {
             None => telling.tell(),
             Some(tunnel) => {
+                // What a tunnel carries is no body.
+                record.bodies = None;
                 telling.tell_opened();
                 tunnel.told = Some(telling);
             }

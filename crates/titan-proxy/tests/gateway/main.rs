@@ -40,6 +40,7 @@ mod mirror;
 mod pools;
 mod pressure;
 mod rate_limits;
+mod recorded_bodies;
 mod recorder;
 mod regressions;
 mod reload;

@@ -9,7 +9,7 @@ use titan_testkit::upstream::{self, ok_with};
 use titan_testkit::{Gateway, gateway, waits_until};
 
 /// The exchange of that id, once it is there.
-fn recorded(gateway: &Gateway, id: &str) -> Value {
+pub(crate) fn recorded(gateway: &Gateway, id: &str) -> Value {
     let filter = Filter { id: Some(id.to_owned()), ..Filter::default() };
     let mut found = Vec::new();
     waits_until("the record", || {
@@ -19,11 +19,11 @@ fn recorded(gateway: &Gateway, id: &str) -> Value {
     assert_eq!(found.len(), 1);
     let (record, _) = Recorded::first_of(&found[0]).expect("it is a record");
     let mut text = Vec::new();
-    FullFormatter::default().object(&record, &mut text);
+    FullFormatter::default().object_with_bodies(&record, &mut text);
     serde_json::from_slice(&text).expect("it is JSON")
 }
 
-fn id(response: &titan_testkit::Response) -> String {
+pub(crate) fn id(response: &titan_testkit::Response) -> String {
     response.field("X-Request-Id").expect("each response has its id").to_owned()
 }
 
