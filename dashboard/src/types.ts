@@ -249,6 +249,15 @@ export interface Attempt {
   error?: string;
 }
 
+/** The first bytes of a body, of one exchange alone. */
+export interface RecordedBody {
+  /** How many have passed. */
+  bytes: number;
+  kept: number;
+  encoding: "text" | "base64";
+  content: string;
+}
+
 /** A record of an access log (docs/access-log.schema.json), and what the recorder adds. */
 export interface Exchange {
   time: string;
@@ -293,6 +302,8 @@ export interface Exchange {
   response_head?: Pair[];
   request_cut?: HeadCut;
   response_cut?: HeadCut;
+  request_body?: RecordedBody;
+  response_body?: RecordedBody;
   claims?: Pair[];
   tried?: Attempt[];
   decisions?: Decision[];

@@ -90,7 +90,7 @@ routes:
   - { name: shop, prefix: /shop, upstream: shop, rewrite: { prefix: / } }
   - { name: search, prefix: /search, upstream: search }
   - { name: legacy, prefix: /legacy, upstream: legacy }
-  - { name: flaky, prefix: /flaky, upstream: flaky }
+  - { name: flaky, prefix: /flaky, upstream: flaky, record_bodies: 100B }
   - { name: health, path: /health, respond: { body: "fine\\n" } }
 upstreams:
   shop:

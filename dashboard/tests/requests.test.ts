@@ -104,6 +104,36 @@ test("a head that is too long to be kept says so", async () => {
   });
 });
 
+test("the beginning of bodies is shown as text, line by line", async () => {
+  const hostile = "<img src=x onerror=alert(1)>\u202e\u001b[31m";
+  const body = `{\n\t"a": "${hostile}",\r\n${"b".repeat(100)}\n}\n`;
+  const { headers } = await request(it.gateway.listener, "/flaky/1", { method: "POST", body });
+  await it.visit(`#/requests/${String(headers["x-request-id"])}`, async (page) => {
+    const sent = page.getByRole("region", { name: "Request body, its beginning" });
+    await sent.waitFor();
+    const start = '{\n    "a": "<img src=x onerror=alert(1)>\\u{202e}\\u{1b}[31m",\nb';
+    assert.ok((await sent.textContent())!.startsWith(start), (await sent.textContent())!);
+    await page.getByText(/the first 100 of \d+ bytes/).waitFor();
+    const got = page.getByRole("region", { name: "Response body, its beginning" });
+    assert.match((await got.textContent())!, /^127\.0\.0\.1:\d+\n$/);
+    assert.equal(await page.locator("#page img").count(), 0);
+    await isAccessible(page, "bodies");
+  });
+  const other = await request(it.gateway.listener, "/flaky/2", { method: "POST", body: "\0\u0001\u0002ab" });
+  await it.visit(
+    `#/requests/${String(other.headers["x-request-id"])}`,
+    async (page) => {
+      await page.getByText("5 bytes, in base64").waitFor();
+      await fits(page, "bodies");
+    },
+    { width: 375 },
+  );
+  await it.visit(`#/requests/${await id("/shop/1")}`, async (page) => {
+    await page.getByRole("list", { name: "Decisions" }).waitFor();
+    assert.equal(await page.locator("pre.body").count(), 0, "its route has none kept");
+  });
+});
+
 test("no secret is on the page", async () => {
   const headers = { Authorization: "Bearer s3cret-a", Cookie: "session=s3cret-b" };
   const found = await id("/shop/a?token=s3cret-c", headers);

@@ -94,7 +94,7 @@ impl Searches {
             let found = self.find(recorder, wanted).await;
             if let Some((record, _)) = found.records.first().and_then(|it| Recorded::first_of(it)) {
                 let mut text = Vec::new();
-                FullFormatter::default().object(&record, &mut text);
+                FullFormatter::default().object_with_bodies(&record, &mut text);
                 if is_explained {
                     text.pop();
                     let explanation = explanation(&record, orders, reloads).await;

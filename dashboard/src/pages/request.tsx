@@ -1,15 +1,15 @@
 // One request: what it was, where its time went, and what was decided about it.
 
-import type { ComponentChildren } from "preact";
+import { type ComponentChildren, Fragment } from "preact";
 import { path, session } from "../api";
-import { bytes, milliseconds } from "../format";
+import { bytes, count, milliseconds } from "../format";
 import { useLoad } from "../load";
 import { Empty, Heading, Loading, Moment, State, Text, Wrong, useTitle } from "../parts";
 import { to } from "../router";
 import { useStore } from "../store";
 import { traceAddress, visible } from "../text";
 import { seconds } from "../time";
-import type { Attempt, Decision, Exchange, HeadCut, Pair } from "../types";
+import type { Attempt, Decision, Exchange, HeadCut, Pair, RecordedBody } from "../types";
 import { addressOf, statusTone } from "./requests";
 
 export function Request({ id }: { id: string }) {
@@ -35,8 +35,14 @@ function Shown({ exchange }: { exchange: Exchange }) {
       <Summary exchange={exchange} />
       <Timeline exchange={exchange} />
       <div class="columns">
-        <Head title="Request" pairs={exchange.request_head} cut={exchange.request_cut} bytes={exchange.request_bytes} />
-        <Head title="Response" pairs={exchange.response_head} cut={exchange.response_cut} bytes={exchange.response_bytes} />
+        <div>
+          <Head title="Request" pairs={exchange.request_head} cut={exchange.request_cut} bytes={exchange.request_bytes} />
+          <Body title="Request body" body={exchange.request_body} />
+        </div>
+        <div>
+          <Head title="Response" pairs={exchange.response_head} cut={exchange.response_cut} bytes={exchange.response_bytes} />
+          <Body title="Response body" body={exchange.response_body} />
+        </div>
       </div>
     </>
   );
@@ -285,4 +291,38 @@ function notKept({ missing, shortened }: HeadCut): string {
   const said = (count: number, what: string) =>
     count === 0 ? [] : [`${count} ${count === 1 ? "field is" : "fields are"} ${what}`];
   return `… ${[...said(missing, "not shown"), ...said(shortened, "cut off")].join(", ")}: only so much of a head is kept.`;
+}
+
+/** The beginning of a body, where the route has it kept. */
+function Body({ title, body }: { title: string; body: RecordedBody | undefined }) {
+  if (body === undefined) return null;
+  const { bytes: whole, kept, encoding, content } = body;
+  return (
+    <section aria-label={title}>
+      <Heading title={title}>
+        <span class="dim">
+          {kept < whole && `the first ${count(kept)} of `}
+          {count(whole)} bytes
+          {encoding === "base64" && ", in base64"}
+        </span>
+      </Heading>
+      {content === "" ? (
+        <Empty>It is empty.</Empty>
+      ) : (
+        <pre class="body" tabIndex={0} role="region" aria-label={`${title}, its beginning`}>
+          {lines(content).map((line, index) => (
+            <Fragment key={index}>
+              {index > 0 && "\n"}
+              {line !== "" && <Text of={line} mono />}
+            </Fragment>
+          ))}
+        </pre>
+      )}
+    </section>
+  );
+}
+
+/** Lines without what ends them, and with tabs as what they look like. */
+function lines(content: string): string[] {
+  return content.split(/\r?\n/).map((line) => line.replaceAll("\t", "    "));
 }

@@ -72,7 +72,8 @@ impl Desk {
         let digest = |token: &str| hex(sha256(token.as_bytes()));
         let text = format!(
             "{{ listeners: [127.0.0.1:0], workers: 1, \
-             routes: [{{ respond: 200 }}, {{ path: /m, upstream: api, mirror: {{ upstream: next, compare: {{}} }} }}], \
+             routes: [{{ respond: 200 }}, {{ path: /m, upstream: api, record_bodies: 1KiB, \
+             mirror: {{ upstream: next, compare: {{}} }} }}], \
              upstreams: {{ api: {{ endpoints: [127.0.0.1:1], circuit_breaker: {{}} }}, next: '127.0.0.1:2' }}, admin: {{ tokens: {{ \
              ci: {{ sha256: {}, rights: full }}, board: {} }} }} }}",
             digest("all"),

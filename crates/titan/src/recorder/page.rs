@@ -94,6 +94,7 @@ pub(crate) fn page(exchange: &Exchange<'_>) -> String {
     for title in ["request", "response"] {
         pairs(exchange, title, &format!("{title}_head"), add);
         cut(&exchange.0[format!("{title}_cut")], add);
+        body(exchange, &format!("{title} body"), &format!("{title}_body"), add);
     }
     pairs(exchange, "claims", "claims", add);
     text
@@ -151,6 +152,22 @@ fn cut(cut: &Value, text: &mut String) {
             1 => line(text, format_args!("  ... 1 field is {what}")),
             _ => line(text, format_args!("  ... {count} fields are {what}")),
         }
+    }
+}
+
+/// The beginning of a body, if it is kept.
+fn body(exchange: &Exchange<'_>, title: &str, name: &str, text: &mut String) {
+    let body = &exchange.0[name];
+    let (Some(whole), Some(kept)) = (body["bytes"].as_u64(), body["kept"].as_u64()) else { return };
+    let extent = match kept < whole {
+        true => format!("the first {kept} of {whole} bytes"),
+        false => format!("{whole} bytes"),
+    };
+    let form = if body["encoding"] == "base64" { ", in base64" } else { "" };
+    line(text, format_args!("\n{title}, {extent}{form}"));
+    for shown in body["content"].as_str().unwrap_or_default().lines() {
+        let columns: Vec<_> = shown.split('\t').map(plain).collect();
+        line(text, format_args!("{}", format!("  {}", columns.join("    ")).trim_end()));
     }
 }
 

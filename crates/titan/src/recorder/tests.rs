@@ -70,6 +70,40 @@ fn a_page_has_everything_and_obeys_nothing() {
 }
 
 #[test]
+fn bodies_are_shown_line_by_line_and_not_obeyed() {
+    let mut exchange = exchange();
+    exchange["request_body"] = json!({ "bytes": 53_211, "kept": 40, "encoding": "text",
+        "content": "{\r\n\t\"a\": \"\u{1b}[2J\u{202e}\u{9b}\",\n\n  \u{2028}b\r\u{0}é" });
+    exchange["response_body"] =
+        json!({ "bytes": 3, "kept": 3, "encoding": "base64", "content": "AP/+" });
+    let page = page(&Exchange(&exchange));
+    assert!(
+        page.chars().all(|c| c == '\n' || c == ' ' || c == 'é' || c.is_ascii_graphic()),
+        "{page:?}"
+    );
+    let bodies = page.split_once("\n\n120 bytes").unwrap().1;
+    insta::assert_snapshot!(bodies, @r#"
+     from the client, 512 bytes to it
+
+    request
+      Authorization: ***
+      X-Html: <b>\u{1b}[31m\u{202e}
+
+    request body, the first 40 of 53211 bytes
+      {
+          "a": "\u{1b}[2J\u{202e}\u{9b}",
+
+        \u{2028}b\u{d}\u{0}é
+
+    response
+      Content-Type: text/plain
+
+    response body, 3 bytes, in base64
+      AP/+
+    "#);
+}
+
+#[test]
 fn lines_of_a_tap_are_exchanges_and_counts() {
     let line = exchange().to_string();
     assert!(told(&line, false).unwrap().contains(" 200 GET shop.example/cart?"));

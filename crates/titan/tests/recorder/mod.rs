@@ -47,6 +47,21 @@ fn what_became_of_a_request_is_told_by_its_id() {
     assert!(code == Some(1) && err.contains("no such exchange is recorded"), "{err}");
 }
 
+#[test]
+fn the_beginning_of_bodies_is_told_where_it_is_kept() {
+    let text = FIXED.replace("admin: off", "admin: 127.0.0.1:0");
+    let route = "{ respond: { body: \"a page\\nof two lines\" }, record_bodies: 10B }";
+    let titan = Titan::start("recorded-bodies", &text.replace("{ respond: 200 }", route));
+    let id = asks(&titan, "/a");
+    let (code, out, err) = command(&titan, &["recorder", &id]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.contains("\nrequest body, 0 bytes\n"), "{out}");
+    let shown = "\nresponse body, the first 10 of 19 bytes\n  a page\n  of\n";
+    assert!(out.contains(shown), "{out}");
+    let (_, out, _) = command(&titan, &["recorder", "--path", "/a", "--json"]);
+    assert!(!out.contains("a page"), "lists have none: {out}");
+}
+
 /// A tap that has begun, and what it prints.
 fn tap(titan: &Titan, options: &[&str]) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut command = Command::new(program());

@@ -495,7 +495,7 @@ async fn every_response_is_described_and_every_described_one_is_served() {
     ] {
         served.note(&api, call, &desk.responds(&good(call)).await);
     }
-    let recorded = recorder::asks(&desk.gateway, "/x");
+    let recorded = recorder::asks(&desk.gateway, "/m");
     let one = format!("/recorder/{recorded}");
     for (call, target) in [
         (Call::ReadExchange, one.as_str()),

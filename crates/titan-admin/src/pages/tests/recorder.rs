@@ -50,6 +50,24 @@ fn an_exchange_is_found_by_the_id_that_its_response_carries() {
 }
 
 #[test]
+fn bodies_are_shown_of_one_exchange_alone() {
+    let desk = Desk::new();
+    let id = asks(&desk.gateway, "/m");
+    let (_, exchange) = document(&desk, &format!("/recorder/{id}"));
+    let none = json!({ "bytes": 0, "kept": 0, "encoding": "text", "content": "" });
+    assert_eq!(exchange["request_body"], none);
+    let shown = &exchange["response_body"];
+    assert_eq!((&shown["encoding"], &shown["bytes"]), (&json!("text"), &shown["kept"]));
+    assert!(shown["content"].as_str().unwrap().contains(&id), "a problem document: {shown}");
+    let (_, listing) = document(&desk, "/recorder");
+    let listed = &listing["exchanges"][0];
+    assert_eq!((&listed["request_id"], listed.get("response_body")), (&json!(id), None));
+    let without = asks(&desk.gateway, "/a");
+    let (_, exchange) = document(&desk, &format!("/recorder/{without}"));
+    assert_eq!((&exchange["status"], exchange.get("response_body")), (&json!(200), None));
+}
+
+#[test]
 fn exchanges_are_listed_by_what_is_asked_for() {
     let desk = Desk::new();
     let id = asks(&desk.gateway, "/a");
