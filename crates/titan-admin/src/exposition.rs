@@ -30,10 +30,12 @@ mod upstreams;
 mod things;
 
 pub(crate) use format::Format;
+pub(crate) use things::Others;
 
 use crate::reloads::{Attempts, Cause};
 use family::{Family, seconds};
 use page::Page;
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use things::Things;
 use titan_observe::events::Dropped;
@@ -105,12 +107,14 @@ pub(crate) struct Sources<'s> {
     pub(crate) dropped: Dropped,
     /// How many series there may be.
     pub(crate) most: usize,
+    /// What things without series of their own had counted on the page before.
+    pub(crate) others: &'s Mutex<Others>,
 }
 
 /// Every metric there is.
 pub(crate) fn write(sources: &Sources<'_>, format: Format) -> Vec<u8> {
-    let Sources { metrics, status, attempts, revoked, calls, wrong_tokens, started, dropped, most } =
-        *sources;
+    let Sources { metrics, status, attempts, revoked, calls, wrong_tokens, started, .. } = *sources;
+    let Sources { dropped, most, others, .. } = *sources;
     let mut page = Page::new(format);
     page.process(started);
     page.events(dropped);
@@ -124,8 +128,10 @@ pub(crate) fn write(sources: &Sources<'_>, format: Format) -> Vec<u8> {
     page.memory(metrics, &status.memory());
     page.failures(metrics);
     page.revocations(revoked);
+    // Before anything is read: on a page that is written meanwhile figures may be later ones.
+    let mut others = others.lock().unwrap_or_else(PoisonError::into_inner);
     let things = Things::of(metrics, status);
-    things.write(&mut page, most);
+    things.write(&mut page, most, &mut others);
     page.finish()
 }
 

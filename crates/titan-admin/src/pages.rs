@@ -6,7 +6,7 @@ use crate::calls::{self, Call, Entry, Found};
 use crate::certificates;
 use crate::configuration;
 use crate::dashboard;
-use crate::exposition::{self, Format, Sources};
+use crate::exposition::{self, Format, Others, Sources};
 use crate::figures::{Figures, View};
 use crate::history::Author;
 use crate::http::{Handler, Peer, Request, Response, Tls};
@@ -20,7 +20,7 @@ use crate::revocations::{self, RevocationStore};
 use crate::session;
 use crate::upgrades;
 use crate::upstreams;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, SystemTime};
 use titan_http::{FieldName, Method, RequestHead, Status};
 use titan_observe::events::Log;
@@ -35,6 +35,7 @@ pub(crate) struct Pages {
     log: Log,
     reloads: Arc<Reloads>,
     figures: Arc<Figures>,
+    others: Mutex<Others>,
     searches: Searches,
     /// The program's: a drain releases its file while probes are still served.
     store: Weak<RevocationStore>,
@@ -134,6 +135,7 @@ impl Pages {
         let started = SystemTime::now();
         Pages {
             figures: Arc::new(Figures::new(gateway, reloads, started)),
+            others: Mutex::default(),
             searches: Searches::default(),
             metrics: gateway.metrics(),
             status: gateway.status(),
@@ -299,6 +301,7 @@ impl Pages {
             started: self.started,
             dropped: self.log.dropped(),
             most: self.access.most_series(),
+            others: &self.others,
         };
         let format = Format::of(&head.fields);
         let page = exposition::write(&sources, format);

@@ -284,16 +284,29 @@ impl<S: Scale> Default for PartSum<S> {
     }
 }
 
+impl<S: Scale> From<HistogramSum> for PartSum<S> {
+    /// All of it counts at the upper bounds of its buckets.
+    fn from(HistogramSum { buckets, sum }: HistogramSum) -> PartSum<S> {
+        let mut parts = PartSum { sum, ..PartSum::default() };
+        parts.add_whole(buckets);
+        parts
+    }
+}
+
 impl<S: Scale> PartSum<S> {
     /// Adds what one worker has noted. What it had noted before it counted by parts counts at the upper bound of its bucket.
     pub fn add(&mut self, histogram: &Histogram<S>) {
         for (sum, count) in self.counts.iter_mut().zip(histogram.parts()) {
             *sum += count;
         }
-        for (bucket, count) in histogram.buckets.iter().enumerate() {
-            self.counts[S::division().whole(bucket)] += count.get();
-        }
+        self.add_whole(histogram.buckets.each_ref().map(Counter::get));
         self.sum = self.sum.wrapping_add(histogram.sum());
+    }
+
+    fn add_whole(&mut self, buckets: [u64; BUCKETS]) {
+        for (bucket, count) in buckets.into_iter().enumerate() {
+            self.counts[S::division().whole(bucket)] += count;
+        }
     }
 
     /// The same by buckets.
@@ -373,6 +386,7 @@ mod tests {
             let (whole, native) = (sum.buckets(), sum.native());
             prop_assert_eq!(whole.buckets, twin.buckets().map(|count| 2 * count));
             prop_assert_eq!(whole.sum, 2 * values.iter().sum::<u64>());
+            prop_assert_eq!(PartSum::<Durations>::from(whole).buckets(), whole);
             let count = native.zero + native.buckets.iter().map(|(_, count)| count).sum::<u64>();
             prop_assert_eq!(count, 2 * values.len() as u64);
             prop_assert!(native.buckets.is_sorted_by(|one, next| one.0 < next.0));

@@ -1,7 +1,7 @@
 //! Metrics of circuit breakers.
 
 use super::family::Family;
-use super::folding::fold;
+use super::folding::{Now, Other, fold};
 use super::page::Page;
 use std::time::Duration;
 use titan_proxy::{BreakerNow, BreakerState, UpstreamStatus};
@@ -26,14 +26,21 @@ const CHANGES: usize = BreakerState::CHANGES.len();
 pub(super) const OF_EACH: usize = 2 * STATES + CHANGES;
 
 /// How many breakers are in each state and how often they have changed, and how long they were in each.
-type BreakerSum = (([u64; STATES], [u64; CHANGES]), [Duration; STATES]);
+pub(super) type BreakerSum = ((Now<STATES>, [u64; CHANGES]), [Duration; STATES]);
+
+/// What was counted of upstreams, and of endpoints, that have no series of their own.
+pub(super) type OtherBreakers = (Other<1, BreakerSum>, Other<2, BreakerSum>);
 
 /// The labels of a breaker, and its figures.
 type Row<'s> = (Vec<(&'static str, &'s str)>, BreakerSum);
 
 impl Page {
     /// Those of upstreams, and with the label `endpoint` those of endpoints, so many of each with series of their own.
-    pub(super) fn breakers(&mut self, upstreams: &[UpstreamStatus], own: (usize, usize)) {
+    pub(super) fn breakers(
+        &mut self,
+        upstreams: &[UpstreamStatus],
+        (own, others): ((usize, usize), &mut OtherBreakers),
+    ) {
         let whole = upstreams.iter().filter_map(|upstream| {
             Some(([upstream.name.as_str()], of_breaker(upstream.breaker.as_ref()?)))
         });
@@ -43,9 +50,9 @@ impl Page {
                 Some((names, of_breaker(it.breaker.as_ref()?)))
             })
         });
-        let whole = fold(whole, own.0).into_iter();
+        let whole = fold(whole, own.0, &mut others.0).into_iter();
         let whole = whole.map(|([upstream], sum)| (vec![("upstream", upstream)], sum));
-        let members = fold(members, own.1).into_iter();
+        let members = fold(members, own.1, &mut others.1).into_iter();
         let members = members.map(|([upstream, endpoint], sum)| {
             (vec![("upstream", upstream), ("endpoint", endpoint)], sum)
         });
@@ -55,7 +62,7 @@ impl Page {
     fn breaker_rows(&mut self, rows: &[Row<'_>]) {
         let [state, transitions, seconds] = OF_BREAKER;
         self.begin(state);
-        for (labels, ((counts, _), _)) in rows {
+        for (labels, ((Now(counts), _), _)) in rows {
             for (each, count) in BreakerState::ALL.into_iter().zip(counts) {
                 let labels = [&labels[..], &[("state", each.name())]].concat();
                 self.sample(state.name, &labels, count);
@@ -83,5 +90,5 @@ fn of_breaker(breaker: &BreakerNow) -> BreakerSum {
     let states = BreakerState::ALL.map(|each| u64::from(status.state == each));
     let changes =
         BreakerState::CHANGES.map(|(from, to)| figures.transitions[from.index()][to.index()]);
-    ((states, changes), BreakerState::ALL.map(|each| figures.lasted[each.index()]))
+    ((Now(states), changes), BreakerState::ALL.map(|each| figures.lasted[each.index()]))
 }

@@ -1,6 +1,8 @@
 //! What a page says of metrics, whatever its format: families, units and figures.
 
+use std::collections::HashMap;
 use std::fmt::Display;
+use std::sync::Arc;
 use titan_proxy::{BUCKETS, Counted, Histogram, HistogramSum, PartSum, Scale};
 
 /// Metrics of one name.
@@ -32,7 +34,10 @@ pub(super) struct Unit {
 
 /// A histogram of one thing, or of those that are added up.
 pub(super) struct Distribution<'s, T, S> {
-    pub(super) of: &'s [&'s Counted<T>],
+    /// By buckets.
+    pub(super) sum: &'s HistogramSum,
+    /// The thing, if it is one.
+    pub(super) of: Option<&'s Counted<T>>,
     pub(super) which: fn(&T) -> &Histogram<S>,
 }
 
@@ -106,27 +111,20 @@ impl Unit {
 }
 
 impl<T, S: Scale + 'static> Distribution<'_, T, S> {
-    /// By buckets.
-    pub(super) fn by_buckets(&self) -> HistogramSum {
-        let mut sum = HistogramSum::default();
-        self.all().for_each(|it| sum.add(it));
-        sum
-    }
-
     /// By the parts of its scale. Workers count by parts from then on, but for things that are added up: a page has only so many
     /// others, and that bounds the memory.
     pub(super) fn by_parts(&self) -> PartSum<S> {
-        if let [one] = self.of {
-            one.divide(self.which);
-        }
+        let Some(one) = self.of else { return PartSum::from(*self.sum) };
+        one.divide(self.which);
         let mut sum = PartSum::default();
-        self.all().for_each(|it| sum.add(it));
+        one.workers().map(self.which).for_each(|it| sum.add(it));
         sum
     }
+}
 
-    fn all(&self) -> impl Iterator<Item = &Histogram<S>> {
-        self.of.iter().flat_map(|it| it.workers()).map(self.which)
-    }
+/// Things by their names. None of them has that of what is added up.
+pub(super) fn by_name<T>(things: &[Arc<Counted<T>>]) -> HashMap<&str, &Counted<T>> {
+    things.iter().map(|it| (it.name(), &**it)).collect()
 }
 
 impl Figure for f64 {

@@ -1,7 +1,7 @@
 //! Metrics of mirrors.
 
 use super::family::Family;
-use super::folding::OTHER;
+use super::folding::{Figures, Other, fold};
 use super::page::Page;
 use titan_proxy::{ComparisonStatus, MirrorStatus};
 
@@ -35,25 +35,31 @@ const NOT_COMPARED: Family = Family::counter(
 
 impl Page {
     /// So many with series of their own.
-    pub(super) fn mirrors(&mut self, mirrors: &[MirrorStatus], own: usize) {
-        let mirrors = &folded(mirrors, own)[..];
+    pub(super) fn mirrors(
+        &mut self,
+        mirrors: &[MirrorStatus],
+        (own, other): (usize, &mut Other<2, MirrorStatus>),
+    ) {
+        let all = mirrors.iter().map(|it| ([it.route.as_str(), it.upstream.as_str()], figures(it)));
+        let mirrors = &fold(all, own, other)[..];
         for (figure, family) in OF_MIRROR.into_iter().enumerate() {
             self.begin(family);
-            for MirrorStatus { route, upstream, running, sent, failed, .. } in mirrors {
+            for ([route, upstream], MirrorStatus { running, sent, failed, .. }) in mirrors {
                 let count = [*sent, *failed, u64::from(*running)][figure];
                 self.sample(family.name, &[("route", route), ("upstream", upstream)], count);
             }
         }
         self.begin(DROPPED);
-        for MirrorStatus { route, dropped, .. } in mirrors {
+        for ([route, _], MirrorStatus { dropped, .. }) in mirrors {
             self.by(DROPPED, route, "reason", dropped);
         }
         self.comparisons(mirrors);
     }
 
     /// Of the mirrors whose responses are compared.
-    fn comparisons(&mut self, mirrors: &[MirrorStatus]) {
-        let all = || mirrors.iter().filter_map(|it| Some((&it.route, it.comparison.as_ref()?)));
+    fn comparisons(&mut self, mirrors: &[([&str; 2], MirrorStatus)]) {
+        let all =
+            || mirrors.iter().filter_map(|([it, _], all)| Some((it, all.comparison.as_ref()?)));
         self.begin(COMPARISONS);
         for (route, ComparisonStatus { equal, different, .. }) in all() {
             let results = [("equal", *equal), ("different", *different)];
@@ -84,35 +90,64 @@ pub(super) fn series(mirror: &MirrorStatus) -> usize {
     OF_MIRROR.len() + mirror.dropped.len() + comparison
 }
 
-/// The first of these, and behind them the sum of the others.
-fn folded(mirrors: &[MirrorStatus], own: usize) -> Vec<MirrorStatus> {
-    let (first, others) = mirrors.split_at(own.min(mirrors.len()));
-    let mut folded = first.to_vec();
-    let sum = others.iter().cloned().reduce(|mut sum, other| {
-        sum.running += other.running;
-        sum.sent += other.sent;
-        sum.failed += other.failed;
-        add(&mut sum.dropped, &other.dropped);
-        match (&mut sum.comparison, other.comparison) {
-            (Some(sum), Some(other)) => {
-                sum.equal += other.equal;
-                sum.different += other.different;
-                add(&mut sum.differing, &other.differing);
-                add(&mut sum.not_compared, &other.not_compared);
-            }
-            (sum, other) => *sum = sum.take().or(other),
-        }
-        sum
+/// Without what is no figure, which may be large.
+fn figures(mirror: &MirrorStatus) -> MirrorStatus {
+    let comparison = mirror.comparison.as_ref().map(|it| ComparisonStatus {
+        differing: it.differing.clone(),
+        not_compared: it.not_compared.clone(),
+        places: Vec::new(),
+        samples: Vec::new(),
+        ..*it
     });
-    folded.extend(sum.map(|sum| MirrorStatus {
-        route: OTHER.to_owned(),
-        upstream: OTHER.to_owned(),
-        ..sum
-    }));
-    folded
+    let dropped = mirror.dropped.clone();
+    MirrorStatus { route: String::new(), upstream: String::new(), dropped, comparison, ..*mirror }
+}
+
+impl Figures for MirrorStatus {
+    fn add(&mut self, other: &MirrorStatus) {
+        self.running += other.running;
+        self.count_on(other);
+        if self.comparison.is_none() {
+            self.comparison.clone_from(&other.comparison);
+        }
+    }
+
+    fn since(&self, before: &MirrorStatus) -> Option<MirrorStatus> {
+        let mut grown = self.clone();
+        [grown.sent, grown.failed] =
+            [self.sent, self.failed].since(&[before.sent, before.failed])?;
+        take(&mut grown.dropped, &before.dropped)?;
+        if let (Some(grown), Some(before)) = (&mut grown.comparison, &before.comparison) {
+            let now = [grown.equal, grown.different];
+            [grown.equal, grown.different] = now.since(&[before.equal, before.different])?;
+            take(&mut grown.differing, &before.differing)?;
+            take(&mut grown.not_compared, &before.not_compared)?;
+        }
+        Some(grown)
+    }
+
+    fn count_on(&mut self, before: &MirrorStatus) {
+        self.sent += before.sent;
+        self.failed += before.failed;
+        add(&mut self.dropped, &before.dropped);
+        if let (Some(sum), Some(before)) = (&mut self.comparison, &before.comparison) {
+            sum.equal += before.equal;
+            sum.different += before.different;
+            add(&mut sum.differing, &before.differing);
+            add(&mut sum.not_compared, &before.not_compared);
+        }
+    }
 }
 
 /// All mirrors have the same words in the same order.
 fn add(sums: &mut [(&'static str, u64)], counts: &[(&'static str, u64)]) {
     sums.iter_mut().zip(counts).for_each(|((_, sum), (_, count))| *sum += count);
+}
+
+/// The same for the difference, if there is one.
+fn take(counts: &mut [(&'static str, u64)], before: &[(&'static str, u64)]) -> Option<()> {
+    counts.iter_mut().zip(before).try_for_each(|((_, count), (_, before))| {
+        *count = count.checked_sub(*before)?;
+        Some(())
+    })
 }

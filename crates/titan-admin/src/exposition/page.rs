@@ -77,9 +77,7 @@ impl Page {
     ) {
         self.series += SERIES;
         match &mut self.written {
-            Written::Text(text) => {
-                text.histogram(family, labels, unit, &all.by_buckets(), exemplars);
-            }
+            Written::Text(text) => text.histogram(family, labels, unit, all.sum, exemplars),
             Written::Messages(messages) => {
                 messages.histogram(labels, unit, &all.by_parts(), exemplars);
             }

@@ -1,7 +1,7 @@
 //! What policies count, and the key sets that they fetch.
 
 use super::family::Family;
-use super::folding::{Figures, Need, OTHER, fold};
+use super::folding::{Figures, Need, Other, fold};
 use super::page::Page;
 use std::collections::HashMap;
 use titan_proxy::{KeySetStatus, PolicyFigure, PolicyMetric};
@@ -17,7 +17,12 @@ pub(super) const OF_KEY_SET: [Family; 3] = [
 ];
 
 /// The figures of a key set. Of several the one counts that was fetched the longest ago.
-struct KeySet([u64; OF_KEY_SET.len()]);
+#[derive(Clone, Copy)]
+pub(super) struct KeySet([u64; OF_KEY_SET.len()]);
+
+/// What a policy counts, each with its metric and figure.
+#[derive(Clone, Default)]
+pub(super) struct PolicySum(Vec<((&'static str, &'static str), u64)>);
 
 impl Figures for KeySet {
     fn add(&mut self, other: &KeySet) {
@@ -26,39 +31,81 @@ impl Figures for KeySet {
         *fetched = (*fetched).min(*before);
         *failed += too;
     }
+
+    fn since(&self, before: &KeySet) -> Option<KeySet> {
+        let (KeySet([keys, fetched, failed]), KeySet([.., before])) = (self, before);
+        Some(KeySet([*keys, *fetched, failed.checked_sub(*before)?]))
+    }
+
+    fn count_on(&mut self, before: &KeySet) {
+        let (KeySet([.., failed]), KeySet([.., before])) = (self, before);
+        *failed += before;
+    }
+}
+
+impl PolicySum {
+    fn of(&self, wanted: (&str, &str)) -> Option<u64> {
+        self.0.iter().find(|(figure, _)| *figure == wanted).map(|(_, count)| *count)
+    }
+}
+
+impl Figures for PolicySum {
+    fn add(&mut self, other: &PolicySum) {
+        for (figure, count) in &other.0 {
+            match self.0.iter_mut().find(|(known, _)| known == figure) {
+                Some((_, sum)) => *sum += count,
+                None => self.0.push((*figure, *count)),
+            }
+        }
+    }
+
+    fn since(&self, before: &PolicySum) -> Option<PolicySum> {
+        let since = |(figure, count): &(_, u64)| {
+            Some((*figure, count.checked_sub(before.of(*figure).unwrap_or_default())?))
+        };
+        self.0.iter().map(since).collect::<Option<_>>().map(PolicySum)
+    }
+
+    fn count_on(&mut self, before: &PolicySum) {
+        for (figure, count) in &mut self.0 {
+            *count += before.of(*figure).unwrap_or_default();
+        }
+    }
 }
 
 impl Page {
     /// So many policies with series of their own.
-    pub(super) fn policies(&mut self, metrics: &[PolicyMetric], own: usize) {
-        let mut known = HashMap::new();
-        for PolicyMetric { name, help, label, figures } in metrics {
+    pub(super) fn policies(
+        &mut self,
+        metrics: &[PolicyMetric],
+        (own, other): (usize, &mut Other<1, PolicySum>),
+    ) {
+        let rows = fold(by_policy(metrics).into_iter(), own, other);
+        for PolicyMetric { name, help, label, .. } in metrics {
             self.begin(Family::counter(name, help));
-            let figures = figures.iter().map(|PolicyFigure { policy, figure, count, .. }| {
-                let next = known.len();
-                let policy = match *known.entry(policy.as_str()).or_insert(next) < own {
-                    true => policy.as_str(),
-                    false => OTHER,
-                };
-                ([policy, *figure], [*count])
-            });
-            for ([policy, figure], [count]) in fold(figures, usize::MAX) {
-                let labels = [("policy", policy), (*label, figure)];
-                let labels = if label.is_empty() { &labels[..1] } else { &labels[..] };
-                self.sample(name, labels, count);
+            for ([policy], PolicySum(counts)) in &rows {
+                for ((_, figure), count) in counts.iter().filter(|((of, _), _)| of == name) {
+                    let labels = [("policy", *policy), (*label, *figure)];
+                    let labels = if label.is_empty() { &labels[..1] } else { &labels[..] };
+                    self.sample(name, labels, count);
+                }
             }
         }
     }
 
     /// So many with series of their own.
-    pub(super) fn key_sets(&mut self, sets: &[KeySetStatus], own: usize) {
+    pub(super) fn key_sets(
+        &mut self,
+        sets: &[KeySetStatus],
+        (own, other): (usize, &mut Other<2, KeySet>),
+    ) {
         if sets.is_empty() {
             return;
         }
         let sets = sets.iter().map(|KeySetStatus { policy, issuer, keys, fetched_at, failed }| {
             ([policy.as_str(), issuer.as_str()], KeySet([*keys as u64, *fetched_at, *failed]))
         });
-        let rows = fold(sets, own);
+        let rows = fold(sets, own, other);
         for (figure, family) in OF_KEY_SET.into_iter().enumerate() {
             self.begin(family);
             for ([policy, issuer], KeySet(figures)) in &rows {
@@ -67,6 +114,22 @@ impl Page {
             }
         }
     }
+}
+
+/// What each policy counts, in the order in which the metrics name them.
+fn by_policy(metrics: &[PolicyMetric]) -> Vec<([&str; 1], PolicySum)> {
+    let (mut all, mut places) = (Vec::new(), HashMap::new());
+    for metric in metrics {
+        for PolicyFigure { policy, figure, count, .. } in &metric.figures {
+            let place = *places.entry(policy.as_str()).or_insert(all.len());
+            if place == all.len() {
+                all.push(([policy.as_str()], PolicySum::default()));
+            }
+            let (_, PolicySum(counts)) = &mut all[place];
+            counts.push(((metric.name, *figure), *count));
+        }
+    }
+    all
 }
 
 /// What all figures of all policies need.

@@ -1,11 +1,13 @@
 //! What is counted for routes.
 
-use super::family::{Distribution, Family, SERIES, Unit};
-use super::folding::{Figures, fold};
+use super::family::{Distribution, Family, SERIES, Unit, by_name};
+use super::folding::{Figures, Other, fold};
 use super::page::Page;
 use std::collections::HashMap;
 use std::sync::Arc;
-use titan_proxy::{BUCKETS, Counted, Counter, Durations, Exemplar, Histogram, RouteCells, Sizes};
+use titan_proxy::{
+    BUCKETS, Counted, Counter, Durations, Exemplar, Histogram, HistogramSum, RouteCells, Sizes,
+};
 
 /// The label values of [`RouteCells::classes`].
 const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -32,6 +34,9 @@ pub(super) type RouteExemplars = HashMap<String, [Option<Exemplar>; BUCKETS]>;
 /// How many series a route has.
 pub(super) const OF_EACH: usize = CLASSES.len() + 3 * SERIES;
 
+/// Requests by class, and how long they took; and their sizes.
+pub(super) type RouteSum = (([u64; CLASSES.len()], HistogramSum), [HistogramSum; 2]);
+
 /// A histogram of the sizes of requests or of responses.
 type OfSizes = fn(&RouteCells) -> &Histogram<Sizes>;
 
@@ -41,41 +46,46 @@ impl Page {
         &mut self,
         routes: &[Arc<Counted<RouteCells>>],
         exemplars: &RouteExemplars,
-        own: usize,
+        (own, other): (usize, &mut Other<1, RouteSum>),
     ) {
         let Some((none, named)) = routes.split_last() else { return };
-        let mut rows = fold(named.iter().map(|it| ([it.name()], vec![&**it])), own);
-        rows.push(([none.name()], vec![none]));
+        let mut rows = fold(named.iter().map(|it| ([it.name()], of_route(it))), own, other);
+        rows.push(([none.name()], of_route(none)));
+        let cells = by_name(routes);
         self.begin(REQUESTS);
-        for ([route], of) in &rows {
-            for (class, count) in CLASSES.into_iter().zip(classes(of)) {
+        for ([route], ((classes, _), _)) in &rows {
+            for (class, count) in CLASSES.into_iter().zip(classes) {
                 self.sample(REQUESTS.name, &[("route", route), ("class", class)], count);
             }
         }
         self.begin(DURATION);
         let unit = Unit::of::<Durations>();
-        for ([route], of) in &rows {
+        for ([route], ((_, sum), _)) in &rows {
             let exemplars = exemplars.get(*route).map_or(&[][..], |of_route| of_route);
-            let durations = Distribution { of, which: |cells| &cells.latency };
+            let of = cells.get(route).copied();
+            let durations = Distribution { sum, of, which: |cells| &cells.latency };
             self.histogram(DURATION, &[("route", route)], &unit, &durations, exemplars);
         }
         let unit = Unit::of::<Sizes>();
         let sizes: [OfSizes; 2] = [|cells| &cells.received, |cells| &cells.sent];
-        for (family, which) in SIZES.into_iter().zip(sizes) {
+        for (place, (family, which)) in SIZES.into_iter().zip(sizes).enumerate() {
             self.begin(family);
-            for ([route], of) in &rows {
-                let sizes = Distribution { of, which };
+            for ([route], (_, sums)) in &rows {
+                let of = cells.get(route).copied();
+                let sizes = Distribution { sum: &sums[place], of, which };
                 self.histogram(family, &[("route", route)], &unit, &sizes, &[]);
             }
         }
     }
 }
 
-/// Requests by class, of all these over all workers.
-fn classes(routes: &[&Counted<RouteCells>]) -> [u64; CLASSES.len()] {
+/// The cells of one route, added up over all workers.
+fn of_route(route: &Counted<RouteCells>) -> RouteSum {
     let mut classes = [0; CLASSES.len()];
-    for cells in routes.iter().flat_map(|route| route.workers()) {
+    for cells in route.workers() {
         classes.add(&cells.classes.each_ref().map(Counter::get));
     }
-    classes
+    let duration = route.histogram(|cells| &cells.latency);
+    let sizes = [route.histogram(|cells| &cells.received), route.histogram(|cells| &cells.sent)];
+    ((classes, duration), sizes)
 }

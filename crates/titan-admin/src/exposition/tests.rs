@@ -1,9 +1,9 @@
 //! The exposition of a gateway that has served, read by a strict parser.
 
+mod folded;
 mod messages;
 
 use super::endpoints::OF_ENDPOINT;
-use super::folding::OTHER;
 use super::policies::OF_KEY_SET;
 use super::*;
 use crate::reloads::{Reloads, Subject};
@@ -59,7 +59,26 @@ fn text_after(gateway: &Gateway, reloads: &Reloads) -> String {
     page(gateway, reloads, (Format::Prometheus, usize::MAX))
 }
 
-fn written(gateway: &Gateway, reloads: &Reloads, (format, most): (Format, usize)) -> Vec<u8> {
+fn page(gateway: &Gateway, reloads: &Reloads, how: (Format, usize)) -> String {
+    page_after(gateway, reloads, how, &Mutex::default())
+}
+
+/// The page after others that had told of things without series of their own.
+fn page_after(
+    gateway: &Gateway,
+    reloads: &Reloads,
+    how: (Format, usize),
+    others: &Mutex<Others>,
+) -> String {
+    String::from_utf8(written(gateway, reloads, how, others)).unwrap()
+}
+
+fn written(
+    gateway: &Gateway,
+    reloads: &Reloads,
+    (format, most): (Format, usize),
+    others: &Mutex<Others>,
+) -> Vec<u8> {
     let sources = Sources {
         metrics: &gateway.metrics(),
         status: &gateway.status(),
@@ -70,12 +89,9 @@ fn written(gateway: &Gateway, reloads: &Reloads, (format, most): (Format, usize)
         started: UNIX_EPOCH,
         dropped: Dropped { queue: 3, rate: 4 },
         most,
+        others,
     };
     write(&sources, format)
-}
-
-fn page(gateway: &Gateway, reloads: &Reloads, form: (Format, usize)) -> String {
-    String::from_utf8(written(gateway, reloads, form)).unwrap()
 }
 
 #[test]
@@ -377,75 +393,6 @@ fn every_family_is_there() {
     titan_worker_lag_level gauge
     titan_worker_lag_seconds gauge
     ");
-}
-
-/// As many routes, upstreams, endpoints, mirrors and policies, the first of which has a request.
-fn many(count: usize) -> Gateway {
-    let lines = |line: &dyn Fn(usize) -> String| (0..count).map(line).collect::<String>();
-    // Copies would be sent at any time: none is made of a request.
-    let asked = [0, count - 2, count - 1, count - 1];
-    let route = |n: usize| {
-        let mirror =
-            if asked.contains(&n) { String::new() } else { format!(", mirror: u{}", n - 1) };
-        format!("  - {{ name: r{n}, path: /r{n}, upstream: u{n}, apply: [p{n}]{mirror} }}\n")
-    };
-    let endpoints = "endpoints: ['unix:/a', 'unix:/b'], circuit_breaker: { per: endpoint }";
-    let config = format!(
-        "workers: 1\nlisteners: [127.0.0.1:0]\nadmin: off\nroutes:\n{}upstreams:\n{}policies:\n{}",
-        lines(&route),
-        lines(&|n| format!("  u{n}: {{ {endpoints} }}\n")),
-        lines(&|n| format!("  p{n}: {{ rate_limit: {{ rates: 1/h }} }}\n")),
-    );
-    let gateway =
-        Gateway::start(&Config::parse("test", &config).unwrap(), &Files::default(), None).unwrap();
-    asked.iter().for_each(|route| request(&gateway, &format!("/r{route}")));
-    gateway
-}
-
-#[test]
-fn what_is_beyond_the_limit_is_added_up_and_counted() {
-    let (gateway, reloads) = (many(40), Reloads::new([0xa0; 32]));
-    let of = |most| parse(&page(&gateway, &reloads, (Format::Prometheus, most)));
-    let (all, few) = (of(usize::MAX), of(2000));
-    let series = |families: &BTreeMap<String, Given>| -> usize {
-        families.values().map(|family| family.samples.len()).sum()
-    };
-    assert!(series(&few) <= 2000 && series(&few) > 1500, "{}", series(&few));
-    let told = few["titan_metrics_series"].samples["titan_metrics_series"];
-    assert_eq!(told.to_string(), (series(&few) - 8).to_string(), "but for those of the page");
-    let sum = |families: &BTreeMap<String, Given>, family: &str| -> f64 {
-        families[family].samples.values().sum()
-    };
-    for name in all.keys().filter(|name| {
-        let kinds = ["requests_", "upstream_", "mirror_", "policy_"];
-        let of = name.strip_prefix("titan_").unwrap();
-        kinds.iter().any(|start| of.starts_with(start)) || of.ends_with("_size_bytes")
-    }) {
-        // Of numbers that are not whole the sum depends on their order.
-        assert!((sum(&all, name) - sum(&few, name)).abs() < 1e-6, "{name}");
-    }
-    assert_eq!(sum(&few, "titan_circuit_breaker_state"), 80.0);
-    let count = |family: &str, name: &str| {
-        let labelled = format!("=\"{name}\"");
-        let samples = few[family].samples.iter().filter(|(series, _)| series.contains(&labelled));
-        samples.map(|(_, count)| count).sum::<f64>()
-    };
-    assert_eq!(
-        (count("titan_requests_total", "r0"), count("titan_requests_total", OTHER)),
-        (1.0, 3.0)
-    );
-    // The policy of the last route has refused the second request.
-    assert_eq!(count("titan_upstream_requests_total", OTHER), 2.0);
-    assert!(count("titan_policy_requests_total", OTHER) >= 2.0);
-    assert_eq!(count("titan_requests_total", "(none)"), 0.0);
-    let folded = |families: &BTreeMap<String, Given>| {
-        let kinds = ["route", "upstream", "endpoint", "mirror", "policy", "certificate"];
-        let series = |kind| format!("titan_metrics_folded{{kind=\"{kind}\"}}");
-        kinds.map(|kind| families["titan_metrics_folded"].samples[&series(kind)])
-    };
-    assert_eq!(folded(&all), [0.0; 6]);
-    let folded = folded(&few);
-    assert!(folded[..2].iter().all(|count| *count > 20.0) && folded[5] == 0.0, "{folded:?}");
 }
 
 /// A family as it was read.

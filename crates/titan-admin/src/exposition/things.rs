@@ -1,11 +1,13 @@
 //! What a configuration may have any number of: routes, upstreams, endpoints and the like.
 
-use super::endpoints::OF_ENDPOINT;
+use super::breakers::OtherBreakers;
+use super::endpoints::{EndpointSum, OF_ENDPOINT};
 use super::family::Family;
-use super::folding::{Need, share_out};
+use super::folding::{Need, Other, share_out};
 use super::page::Page;
-use super::policies::OF_KEY_SET;
-use super::routes::RouteExemplars;
+use super::policies::{KeySet, OF_KEY_SET, PolicySum};
+use super::routes::{RouteExemplars, RouteSum};
+use super::upstreams::UpstreamSum;
 use super::{breakers, mirrors, policies, routes, upstreams};
 use std::sync::Arc;
 use titan_proxy::{
@@ -26,6 +28,18 @@ const FOLDED: Family = Family::gauge(
 /// The kinds of things, in the order in which [`Things::needs`] has them.
 const KINDS: [&str; 7] =
     ["route", "upstream", "endpoint", "mirror", "policy", "key_set", "certificate"];
+
+/// What those have counted that have no series of their own, from page to page.
+#[derive(Default)]
+pub(crate) struct Others {
+    routes: Other<1, RouteSum>,
+    upstreams: Other<1, UpstreamSum>,
+    endpoints: Other<2, EndpointSum>,
+    breakers: OtherBreakers,
+    mirrors: Other<2, MirrorStatus>,
+    policies: Other<1, PolicySum>,
+    key_sets: Other<2, KeySet>,
+}
 
 /// All of them.
 pub(super) struct Things {
@@ -55,20 +69,20 @@ impl Things {
     }
 
     /// Writes about them, so that the page has no more than `most` series in all, as far as that depends on them.
-    pub(super) fn write(&self, page: &mut Page, most: usize) {
+    pub(super) fn write(&self, page: &mut Page, most: usize, others: &mut Others) {
         let needs = self.needs();
         // What is about the page itself, and the requests that no route took.
         let rest = KINDS.len() + 1 + routes::OF_EACH;
         let own = share_out(most.saturating_sub(page.series() + rest), needs);
         let [routes, upstreams, endpoints, mirrors, policies, key_sets, certificates] = own;
-        page.routes(&self.routes, &self.exemplars, routes);
-        page.upstreams(&self.upstreams, upstreams);
+        page.routes(&self.routes, &self.exemplars, (routes, &mut others.routes));
+        page.upstreams(&self.upstreams, (upstreams, &mut others.upstreams));
         page.concurrency(&self.upstreams_now, upstreams);
-        page.endpoints(&self.upstreams_now, endpoints);
-        page.breakers(&self.upstreams_now, (upstreams, endpoints));
-        page.mirrors(&self.mirrors, mirrors);
-        page.policies(&self.policies, policies);
-        page.key_sets(&self.key_sets, key_sets);
+        page.endpoints(&self.upstreams_now, (endpoints, &mut others.endpoints));
+        page.breakers(&self.upstreams_now, ((upstreams, endpoints), &mut others.breakers));
+        page.mirrors(&self.mirrors, (mirrors, &mut others.mirrors));
+        page.policies(&self.policies, (policies, &mut others.policies));
+        page.key_sets(&self.key_sets, (key_sets, &mut others.key_sets));
         page.certificates(&self.certificates, certificates);
         page.single(SERIES, page.series());
         page.begin(FOLDED);

@@ -1,7 +1,7 @@
 //! TLS with clients: handshakes, and how long certificates are good.
 
 use super::family::Family;
-use super::folding::{Figures, fold};
+use super::folding::{Figures, Other, fold};
 use super::page::Page;
 use titan_proxy::{CertificateStatus, Metrics};
 
@@ -16,12 +16,19 @@ const EXPIRY: Family = Family::gauge(
 );
 
 /// When a certificate expires. Of several it is the first that counts.
+#[derive(Clone, Copy)]
 struct Expiry(i64);
 
 impl Figures for Expiry {
     fn add(&mut self, other: &Expiry) {
         self.0 = self.0.min(other.0);
     }
+
+    fn since(&self, _: &Expiry) -> Option<Expiry> {
+        Some(*self)
+    }
+
+    fn count_on(&mut self, _: &Expiry) {}
 }
 
 impl Page {
@@ -36,7 +43,7 @@ impl Page {
             ([it.listener.as_str(), file.as_str()], Expiry(it.validity.expires()))
         });
         self.begin(EXPIRY);
-        for ([listener, file], Expiry(expires)) in fold(all, own) {
+        for ([listener, file], Expiry(expires)) in fold(all, own, &mut Other::default()) {
             let labels = [("listener", listener), ("certificate", file)];
             self.sample(EXPIRY.name, &labels, expires);
         }

@@ -1,12 +1,12 @@
 //! What is counted for upstreams.
 
-use super::family::{Distribution, Family, SERIES, Unit};
-use super::folding::{Figures, fold};
+use super::family::{Distribution, Family, SERIES, Unit, by_name};
+use super::folding::{Figures, Now, Other, fold};
 use super::page::Page;
 use std::sync::Arc;
 use titan_proxy::{
-    ConcurrencyStatus, Counted, Counter, Durations, Histogram, RetryReason, UpstreamCells,
-    UpstreamStatus,
+    ConcurrencyStatus, Counted, Counter, Durations, Histogram, HistogramSum, RetryReason,
+    UpstreamCells, UpstreamStatus,
 };
 
 const OF_UPSTREAM: [Family; 11] = [
@@ -74,18 +74,23 @@ pub(super) const OF_EACH: usize = OF_UPSTREAM.len() + RetryReason::ALL.len() + 3
 /// How many more it has where it is limited.
 pub(super) const OF_LIMITED: usize = OF_CONCURRENCY.len();
 
-/// Counters, and retries by reason; and whose they are.
-type UpstreamSum<'s> =
-    (([u64; OF_UPSTREAM.len()], [u64; RetryReason::ALL.len()]), Vec<&'s Counted<UpstreamCells>>);
+/// Counters, and retries by reason; and durations.
+pub(super) type UpstreamSum =
+    (([u64; OF_UPSTREAM.len()], [u64; RetryReason::ALL.len()]), [HistogramSum; DURATIONS.len()]);
 
 /// One of the histograms.
 type OfDurations = fn(&UpstreamCells) -> &Histogram<Durations>;
 
 impl Page {
     /// So many with series of their own.
-    pub(super) fn upstreams(&mut self, upstreams: &[Arc<Counted<UpstreamCells>>], own: usize) {
+    pub(super) fn upstreams(
+        &mut self,
+        upstreams: &[Arc<Counted<UpstreamCells>>],
+        (own, other): (usize, &mut Other<1, UpstreamSum>),
+    ) {
         let all = upstreams.iter().map(|it| ([it.name()], added_up(it)));
-        let rows = fold(all, own);
+        let rows = fold(all, own, other);
+        let cells = by_name(upstreams);
         for (figure, family) in OF_UPSTREAM.into_iter().enumerate() {
             self.begin(family);
             for ([upstream], ((counts, _), _)) in &rows {
@@ -95,10 +100,11 @@ impl Page {
         let unit = Unit::of::<Durations>();
         let durations: [OfDurations; DURATIONS.len()] =
             [|cells| &cells.connect, |cells| &cells.first_byte, |cells| &cells.attempt];
-        for (family, which) in DURATIONS.into_iter().zip(durations) {
+        for (place, (family, which)) in DURATIONS.into_iter().zip(durations).enumerate() {
             self.begin(family);
-            for ([upstream], (_, of)) in &rows {
-                let durations = Distribution { of, which };
+            for ([upstream], (_, sums)) in &rows {
+                let of = cells.get(upstream).copied();
+                let durations = Distribution { sum: &sums[place], of, which };
                 self.histogram(family, &[("upstream", upstream)], &unit, &durations, &[]);
             }
         }
@@ -115,15 +121,16 @@ impl Page {
     pub(super) fn concurrency(&mut self, upstreams: &[UpstreamStatus], own: usize) {
         let limited = upstreams.iter().filter_map(|upstream| {
             let ConcurrencyStatus { limit, running, waiting, .. } = upstream.concurrency?;
-            Some(([upstream.name.as_str()], [limit, running, waiting].map(u64::from)))
+            let figures = Now([limit, running, waiting].map(u64::from));
+            Some(([upstream.name.as_str()], figures))
         });
-        let rows = fold(limited, own);
+        let rows = fold(limited, own, &mut Other::default());
         if rows.is_empty() {
             return;
         }
         for (figure, family) in OF_CONCURRENCY.into_iter().enumerate() {
             self.begin(family);
-            for ([upstream], figures) in &rows {
+            for ([upstream], Now(figures)) in &rows {
                 self.sample(family.name, &[("upstream", upstream)], figures[figure]);
             }
         }
@@ -131,13 +138,18 @@ impl Page {
 }
 
 /// The cells of an upstream, added up over all workers.
-fn added_up(upstream: &Counted<UpstreamCells>) -> UpstreamSum<'_> {
+fn added_up(upstream: &Counted<UpstreamCells>) -> UpstreamSum {
     let (mut counts, mut retries) = ([0; OF_UPSTREAM.len()], [0; RetryReason::ALL.len()]);
     for cells in upstream.workers() {
         counts.add(&of_upstream(cells));
         retries.add(&cells.retries.each_ref().map(Counter::get));
     }
-    ((counts, retries), vec![upstream])
+    let durations = [
+        upstream.histogram(|cells| &cells.connect),
+        upstream.histogram(|cells| &cells.first_byte),
+        upstream.histogram(|cells| &cells.attempt),
+    ];
+    ((counts, retries), durations)
 }
 
 /// In the order of [`OF_UPSTREAM`].

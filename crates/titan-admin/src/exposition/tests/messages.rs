@@ -1,6 +1,8 @@
 //! The page in messages, read by a reader of Protocol Buffers that follows the definition of `io.prometheus.client.MetricFamily`.
 
+use super::folded::many;
 use super::*;
+use crate::exposition::folding::OTHER;
 use prost::Message;
 use titan_proxy::{Durations, Scale};
 
@@ -181,7 +183,15 @@ impl Histogram {
 }
 
 fn families(gateway: &Gateway, most: usize) -> BTreeMap<String, MetricFamily> {
-    let page = written(gateway, &Reloads::new([0xa0; 32]), (Format::Messages, most));
+    families_after(gateway, most, &Mutex::default())
+}
+
+fn families_after(
+    gateway: &Gateway,
+    most: usize,
+    others: &Mutex<Others>,
+) -> BTreeMap<String, MetricFamily> {
+    let page = written(gateway, &Reloads::new([0xa0; 32]), (Format::Messages, most), others);
     let mut rest = &page[..];
     let mut families = BTreeMap::new();
     while !rest.is_empty() {
@@ -295,4 +305,21 @@ fn things_that_are_added_up_are_known_by_their_buckets() {
     assert_eq!(sizes.count, Some(7));
     // A power of four each.
     assert!(sizes.native().iter().all(|(index, _)| index % 4 == 0), "{sizes:?}");
+}
+
+/// What has had series of its own has counted by parts there.
+#[test]
+fn what_is_added_up_counts_on_from_page_to_page() {
+    let (gateway, others) = (many(40), Mutex::default());
+    let page = |most| families_after(&gateway, most, &others);
+    let sizes = |most| page(most)["titan_response_size_bytes"].histogram(OTHER).clone();
+    assert_eq!(sizes(2000).count, Some(3));
+    page(usize::MAX);
+    (0..2).for_each(|_| request(&gateway, "/r39"));
+    page(usize::MAX);
+    assert_eq!(sizes(2000).count, Some(3));
+    (0..4).for_each(|_| request(&gateway, "/r39"));
+    let others_now = sizes(2000);
+    assert_eq!(others_now.count, Some(7));
+    assert!(others_now.native().iter().all(|(index, _)| index % 4 == 0), "{others_now:?}");
 }
