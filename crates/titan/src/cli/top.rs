@@ -68,7 +68,7 @@ Examples:
   titan top
   titan top --socket /run/titan/shop.sock --interval 5s
   titan top --url https://gateway.example:8484 --token-file token --ca ca.pem
-  titan top --once | grep ejected
+  titan top --once | grep -w ejected
 
 Without a terminal it does as with --once. Without a token an address shows no reasons and no breakers.
 
@@ -154,7 +154,7 @@ mod tests {
           titan top
           titan top --socket /run/titan/shop.sock --interval 5s
           titan top --url https://gateway.example:8484 --token-file token --ca ca.pem
-          titan top --once | grep ejected
+          titan top --once | grep -w ejected
 
         Without a terminal it does as with --once. Without a token an address shows no reasons and no breakers.
 
