@@ -239,6 +239,8 @@ Examples:
   titan apply new.yaml --confirm 5m       put another one in force, and take it back unless it is confirmed
   titan history; titan rollback           what was in force, and back to the one before
   titan top                               what the running gateway does, in the terminal
+  titan recorder --failed --since 10m     who got errors of late; with an id all about one request
+  titan tap --route api --status 5xx      requests as they end
   titan upgrade                           have another process take over, of a new version say
   titan log --area health --level debug --for 10m
                                           have the running gateway tell more of itself for a while
