@@ -176,8 +176,7 @@ pub(crate) fn tap(recorder: &Recorder, request: &Request) -> Response {
         Err(fault) => return Response::problem(Status::BAD_REQUEST, &fault),
     };
     if recorder.coverage().bytes_at_most == 0 {
-        let detail =
-            "the recorder is off: exchanges are not told of; set `recorder` in the configuration";
+        let detail = "the recorder is off: no exchange is told of; remove `recorder: off` from the configuration";
         return Response::problem(Status::CONFLICT, detail);
     }
     let rate = u32::try_from(most).unwrap_or(u32::MAX);
@@ -300,7 +299,7 @@ async fn listing(found: &Found, covers: Coverage) -> Vec<u8> {
 fn not_there(covers: Coverage) -> String {
     match covers {
         Coverage { bytes_at_most: 0, .. } => {
-            "the recorder is off; set `recorder` in the configuration to have the next exchanges kept".to_owned()
+            "the recorder is off; remove `recorder: off` from the configuration to have the next exchanges kept".to_owned()
         }
         Coverage { bytes_at_most, .. } => format!(
             "no such exchange is recorded: it is not over yet, was never here, or has given way to later ones; the last {} MiB of \

@@ -37,7 +37,7 @@ impl fmt::Display for LoadError {
             LoadError::Bind { address, error } => write!(f, "cannot listen on {address}: {error}"),
             LoadError::Resolver(error) => write!(f, "cannot set up name resolution: {error}"),
             LoadError::Credentials(error) => error.fmt(f),
-            LoadError::AccessLog(error) => write!(f, "cannot write an access log: {error}"),
+            LoadError::AccessLog(error) => f.write_str(error),
             LoadError::Revocations => f.write_str("the revoked tokens were not read"),
             LoadError::Keys(reasons) => match reasons.as_slice() {
                 [] => f.write_str("keys of tokens have not come in time"),
