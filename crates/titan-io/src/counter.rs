@@ -133,12 +133,10 @@ impl<T> Counted<T> {
         sum
     }
 
-    /// Makes all workers count one histogram by the parts of its scale from now on, unless none of them has counted anything
-    /// yet: what nobody uses takes no memory for it.
+    /// Makes all workers count one histogram by the parts of its scale from now on. Also what has counted nothing yet: what it
+    /// counts until the next page would stand at the bounds of its buckets.
     pub fn divide<S: Scale + 'static>(&self, of: impl Fn(&T) -> &Histogram<S>) {
-        if self.workers().any(|cells| of(cells).is_used()) {
-            self.workers().for_each(|cells| of(cells).divide());
-        }
+        self.workers().for_each(|cells| of(cells).divide());
     }
 
     /// One figure over all workers.
@@ -246,10 +244,6 @@ impl<S: Scale> Histogram<S> {
     fn divide(&self) {
         let lines = S::division().parts().div_ceil(IN_LINE);
         self.parts.get_or_init(|| std::iter::repeat_with(Line::default).take(lines).collect());
-    }
-
-    fn is_used(&self) -> bool {
-        self.parts.get().is_some() || self.buckets.iter().any(|count| count.get() > 0)
     }
 }
 
@@ -405,14 +399,13 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_used_is_divided() {
-        let counted = Counted::<Histogram<Sizes>>::new("a", 2);
+    fn what_has_counted_nothing_is_exact_from_its_first_value_on() {
+        let counted = Counted::<Histogram<Durations>>::new("a", 2);
         counted.divide(|cells| cells);
-        assert!(counted.workers().all(|cells| cells.parts().next().is_none()));
-        counted.cells(1).record(1);
-        counted.divide(|cells| cells);
-        let parts = counted.workers().map(|cells| cells.parts().count());
-        assert_eq!(parts.collect::<Vec<_>>(), [Sizes::division().parts(); 2]);
+        counted.cells(1).record(Duration::from_micros(1_100_000));
+        let mut sum = PartSum::default();
+        counted.workers().for_each(|cells| sum.add(cells));
+        assert_eq!(sum.native(), Native { zero: 0, buckets: vec![(2, 1)] }, "not at 2.5 s");
     }
 
     #[test]
