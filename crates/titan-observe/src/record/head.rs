@@ -12,10 +12,10 @@ pub struct HeadCut {
     pub shortened: u16,
 }
 
-/// The longest text of a head that is copied at once; of a longer one each field is kept for which there is room.
+/// The longest text of a head that is copied at once; of a longer one its fields are kept as far as there is room.
 const MAX_HEAD: usize = 12 << 10;
 /// The most bytes that both heads and what is before them take. What comes behind them has the rest: claims.
-const MAX_HEADS: usize = MAX_FOREIGN - (8 << 10);
+pub(super) const MAX_HEADS: usize = MAX_FOREIGN - (8 << 10);
 /// The most fields of a head that are kept.
 const MAX_LINES: usize = 256;
 

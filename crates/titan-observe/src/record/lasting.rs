@@ -1,5 +1,6 @@
 //! A record between the opening of a tunnel and its end, which may be days later.
 
+use super::head::MAX_HEADS;
 use super::{ExchangeRecord, HeadCut, Pair, Place, pair, places};
 
 /// How many bytes of both heads are kept for the record of the end. That of the opening has had them in full.
@@ -21,23 +22,23 @@ impl ExchangeRecord {
         self.claims.iter_mut().for_each(|claim| *claim = moved_pair(*claim, &mut moved));
         self.passed.iter_mut().for_each(|name| *name = moved(*name));
         self.attempts.iter_mut().for_each(|attempt| *attempt = attempt.map(&mut moved));
-        let (longest, mut room) = (longest_kept(&self.lines), LASTING_HEADS);
+        let (longest, mut of_longest) = longest_kept(&self.lines);
         let requested = usize::from(self.request_lines);
-        let mut dropped = [0; 2];
+        let (mut dropped, mut shortened) = ([0; 2], [0; 2]);
         for (index, line) in std::mem::take(&mut self.lines).into_iter().enumerate() {
             let size = size(&line);
             let is_response = usize::from(index >= requested);
-            if size > longest || size > room {
+            if size > longest || (size == longest && of_longest == 0) {
                 dropped[is_response] += 1;
                 continue;
             }
-            room -= size;
+            of_longest -= usize::from(size == longest);
+            shortened[is_response] += u16::from(is_cut(&line));
             self.lines.push(moved_pair(line, &mut moved));
         }
-        let [request, response] = dropped;
-        self.request_lines -= request;
-        self.facts.request_cut.drop_fields(request);
-        self.facts.response_cut.drop_fields(response);
+        self.request_lines -= dropped[0];
+        self.facts.request_cut.drop_fields(dropped[0], shortened[0]);
+        self.facts.response_cut.drop_fields(dropped[1], shortened[1]);
         self.arena = arena;
         self.shrink();
     }
@@ -52,13 +53,15 @@ impl ExchangeRecord {
 }
 
 impl HeadCut {
-    fn drop_fields(&mut self, count: u16) {
+    /// So many more are missing; of those that are left no more than `shortened` were cut.
+    fn drop_fields(&mut self, count: u16, shortened: u16) {
         self.missing = self.missing.saturating_add(count);
+        self.shortened = self.shortened.min(shortened);
     }
 }
 
-/// The longest field for which there is room beside all that are shorter.
-fn longest_kept(lines: &[Pair]) -> usize {
+/// The length of the longest field for which there is room beside all that are shorter, and how many of that length have room.
+fn longest_kept(lines: &[Pair]) -> (usize, usize) {
     let mut sizes: Vec<usize> = lines.iter().map(size).collect();
     sizes.sort_unstable();
     let mut sum = 0;
@@ -66,7 +69,15 @@ fn longest_kept(lines: &[Pair]) -> usize {
         sum += size;
         sum <= LASTING_HEADS
     };
-    sizes.into_iter().take_while(fits).last().unwrap_or(0)
+    let kept: Vec<usize> = sizes.into_iter().take_while(fits).collect();
+    let longest = kept.last().copied().unwrap_or(0);
+    (longest, kept.iter().filter(|size| **size == longest).count())
+}
+
+/// Whether a field was cut at the end of the room for heads. One that was cut at the length of the longest text is too long to last.
+fn is_cut(line: &Pair) -> bool {
+    let (_, value) = places(line);
+    usize::from(value.start) + usize::from(value.length) == MAX_HEADS
 }
 
 /// The memory that a field takes.

@@ -488,6 +488,7 @@ fn a_record_that_lasts_keeps_what_is_short() {
         (b"E", b"2"),
         (b"F", &[b'z'; 3_000]),
         (b"G", &[b'z'; 3_000]),
+        (b"H", &[b'z'; 9_000]),
     ]));
     record.add_claim(b"sub", b"alice");
     record.add_passed("limit");
@@ -503,7 +504,8 @@ fn a_record_that_lasts_keeps_what_is_short() {
         assert_eq!(names(CaptureKind::ResponseHeader), [(&b"E"[..], 1), (b"F", 3_000)]);
         assert_eq!(names(CaptureKind::Claim), [(&b"sub"[..], 5)]);
         let Facts { request_cut, response_cut, .. } = read.facts;
-        assert_eq!((request_cut.missing, response_cut.missing), (1, 1));
+        assert_eq!(request_cut, HeadCut { missing: 1, shortened: 0 });
+        assert_eq!(response_cut, HeadCut { missing: 2, shortened: 0 }, "none that is left is cut");
         assert_eq!(read.user_agent(), b"me");
         assert_eq!(
             (read.text(Text::Host), read.text(Text::Route)),
@@ -514,6 +516,20 @@ fn a_record_that_lasts_keeps_what_is_short() {
             (read.passed().next(), read.text(Text::Error)),
             (Some(&b"limit"[..]), &b"connect"[..])
         );
+    });
+}
+
+#[test]
+fn of_fields_of_one_length_as_many_last_as_leave_room_for_shorter_ones() {
+    let (mut record, long) = (ExchangeRecord::default(), [b'y'; 1_000]);
+    let [a, b, c, d] = [b"A", b"B", b"C", b"D"].map(|name| (&name[..], &long[..]));
+    record.set_request_head(&fields(&[a, b, c, d, (b"User-Agent", &[b'u'; 50]), (b"E", b"1")]));
+    record.settle();
+    read(&record, |read| {
+        let mut secrets = SecretNames::default();
+        let names: Vec<_> = read.values(CaptureKind::RequestHeader, &mut secrets).collect();
+        let names: Vec<_> = names.iter().map(|field| field.name).collect();
+        assert_eq!(names, [&b"A"[..], b"B", b"C", b"User-Agent", b"E"]);
     });
 }
 
