@@ -288,6 +288,7 @@ impl ExchangeRecord {
             + pairs * size_of::<Pair>()
             + self.passed.capacity() * size_of::<Place>()
             + self.attempts.capacity() * size_of::<Attempted<Place>>()
+            + self.bodies.as_ref().map_or(0, |bodies| bodies.capacity())
     }
 
     /// Appends it to `out`, as [`Recorded::first_of`] reads it.

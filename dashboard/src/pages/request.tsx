@@ -306,18 +306,14 @@ function Body({ title, body }: { title: string; body: RecordedBody | undefined }
           {encoding === "base64" && ", in base64"}
         </span>
       </Heading>
-      {content === "" ? (
-        <Empty>It is empty.</Empty>
-      ) : (
-        <pre class="body" tabIndex={0} role="region" aria-label={`${title}, its beginning`}>
-          {lines(content).map((line, index) => (
-            <Fragment key={index}>
-              {index > 0 && "\n"}
-              {line !== "" && <Text of={line} mono />}
-            </Fragment>
-          ))}
-        </pre>
-      )}
+      <pre class="body" tabIndex={0} role="region" aria-label={`${title}, its beginning`}>
+        {lines(content).map((line, index) => (
+          <Fragment key={index}>
+            {index > 0 && "\n"}
+            {line !== "" && <Text of={line} mono />}
+          </Fragment>
+        ))}
+      </pre>
     </section>
   );
 }

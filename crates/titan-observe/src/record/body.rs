@@ -61,6 +61,9 @@ impl Bodies {
     pub fn note(&self, of: BodyOf, data: &[u8]) {
         let mut noted = self.of(of).borrow_mut();
         let room = self.most - noted.beginning.len();
+        if noted.beginning.capacity() == 0 {
+            noted.beginning.reserve_exact(self.most);
+        }
         noted.beginning.extend_from_slice(&data[..data.len().min(room)]);
         noted.length += data.len() as u64;
     }
@@ -78,6 +81,12 @@ impl Bodies {
     /// Notes that another body passes in place of what was noted.
     pub fn start_over(&self, of: BodyOf) {
         *self.of(of).borrow_mut() = Noted::default();
+    }
+
+    /// The memory that they take.
+    pub(super) fn capacity(&self) -> usize {
+        let beginnings = [&self.request, &self.response].map(|it| it.borrow().beginning.capacity());
+        size_of::<Bodies>() + beginnings.iter().sum::<usize>()
     }
 
     /// The bytes that [`Bodies::write`] appends.
@@ -104,15 +113,17 @@ impl Bodies {
 }
 
 impl<'r> RecordedBody<'r> {
-    /// What [`Bodies::write`] has written of a body; nothing where it has written nothing.
+    /// What [`Bodies::write`] has written of a body; nothing where it has written nothing, or where nothing of it has passed: that
+    /// nobody has read a body does not tell that it was empty.
     pub(super) fn find(of: BodyOf, bodies: &'r [u8]) -> Option<RecordedBody<'r>> {
         bodies.first()?;
         let mut reader = Reader(bodies);
         let request = RecordedBody::read(&mut reader);
-        match of {
-            BodyOf::Request => Some(request),
-            BodyOf::Response => Some(RecordedBody::read(&mut reader)),
-        }
+        let found = match of {
+            BodyOf::Request => request,
+            BodyOf::Response => RecordedBody::read(&mut reader),
+        };
+        Some(found).filter(|body| body.length > 0)
     }
 
     fn read(reader: &mut Reader<'r>) -> RecordedBody<'r> {
@@ -133,7 +144,7 @@ impl<'r> RecordedBody<'r> {
             Err(_) => return None,
         };
         let is_printed = |it: char| !it.is_control() || "\n\r\t\u{1b}".contains(it);
-        text.chars().all(is_printed).then_some(text)
+        (!text.is_empty() && text.chars().all(is_printed)).then_some(text)
     }
 }
 
@@ -171,12 +182,14 @@ mod tests {
             for (of, whole) in [BodyOf::Request, BodyOf::Response].into_iter().zip(whole) {
                 let beginning = whole[..whole.len().min(most)].to_vec();
                 prop_assert_eq!(bodies.wants_more(of), beginning.len() < most);
-                prop_assert_eq!(read(&bodies, of), Some((beginning, whole.len() as u64)));
+                let expected = (!whole.is_empty()).then(|| (beginning, whole.len() as u64));
+                prop_assert_eq!(read(&bodies, of), expected);
+                prop_assert!(bodies.capacity() <= size_of::<Bodies>() + 2 * most);
             }
         }
 
         #[test]
-        fn a_cut_text_ends_before_the_character_that_was_cut(text in "[a-zäöü€😀]{0,8}", most in 0usize..40) {
+        fn a_cut_text_ends_before_the_character_that_was_cut(text in "[a-zäöü€😀]{1,8}", most in 4usize..40) {
             let bodies = Bodies::new(most);
             bodies.note(BodyOf::Request, text.as_bytes());
             let (beginning, length) = read(&bodies, BodyOf::Request).unwrap();

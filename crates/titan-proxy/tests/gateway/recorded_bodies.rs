@@ -28,7 +28,7 @@ fn text(content: &str, bytes: usize) -> Value {
 }
 
 fn whole(content: &str) -> Value {
-    text(content, content.len())
+    if content.is_empty() { Value::Null } else { text(content, content.len()) }
 }
 
 fn post(path: &str, body: &str) -> String {

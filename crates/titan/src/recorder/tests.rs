@@ -88,6 +88,8 @@ fn bodies_are_shown_line_by_line_and_not_obeyed() {
     request
       Authorization: ***
       X-Html: <b>\u{1b}[31m\u{202e}
+      ... 1 field is not kept
+      ... 2 fields are cut off
 
     request body, the first 40 of 53211 bytes
       {
