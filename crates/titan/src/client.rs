@@ -130,6 +130,25 @@ impl Client {
         })
     }
 
+    /// The document at that target, which every gateway shows with these members.
+    pub(crate) fn document(&self, target: &str, members: &[&str]) -> Result<Value, Failure> {
+        let reply = self.call("GET", target, None)?;
+        if reply.status != 200 {
+            return Err(reply.failure());
+        }
+        let document = reply.document();
+        let is_known = members.iter().all(|name| document.get(name).is_some());
+        is_known.then_some(document).ok_or_else(|| self.no_interface())
+    }
+
+    /// Why a response is of no use that no gateway sends.
+    pub(crate) fn no_interface(&self) -> Failure {
+        let place = self.place();
+        let text =
+            format!("this is no admin interface of Titan: {place} responds with something else");
+        Failure::Runtime(text)
+    }
+
     /// Reads a response of lines without an end, until it ends, or whoever takes its lines has enough.
     pub(crate) fn lines(
         &self,
@@ -184,11 +203,6 @@ impl Reply {
     /// The body as JSON; null if it is none.
     pub(crate) fn document(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
-    }
-
-    /// The body of a reply that is no failure.
-    pub(crate) fn shown(&self) -> Result<Value, Failure> {
-        if self.status == 200 { Ok(self.document()) } else { Err(self.failure()) }
     }
 
     /// What went wrong.

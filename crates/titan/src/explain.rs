@@ -65,7 +65,7 @@ fn explain_recorded(id: &str, options: &ExplainOptions) -> Result<ExitCode, Fail
     let gateway = GatewayOption { socket: socket.clone(), config: config.config.clone() };
     let client = Client::find_at(address, &gateway)?;
     let target = format!("/recorder/{}?explain=true", encoded(id));
-    let document = client.call("GET", &target, None)?.shown()?;
+    let document = client.document(&target, &["request_id", "explanation"])?;
     terminal::print(&match json {
         true => format!("{document:#}\n"),
         false => recorded(&document),

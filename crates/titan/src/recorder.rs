@@ -20,11 +20,13 @@ use std::time::SystemTime;
 pub(crate) fn recorder(options: &RecorderOptions) -> Result<ExitCode, Failure> {
     let RecorderOptions { id, json, address, gateway, .. } = options;
     let client = Client::find_at(address, gateway)?;
-    let target = match id {
-        Some(id) => format!("/recorder/{}", encoded(id)),
-        None => format!("/recorder?{}", query(&options.conditions(SystemTime::now()))),
+    let document = match id {
+        Some(id) => client.document(&format!("/recorder/{}", encoded(id)), &["request_id"])?,
+        None => {
+            let conditions = query(&options.conditions(SystemTime::now()));
+            client.document(&format!("/recorder?{conditions}"), &["exchanges", "covers"])?
+        }
     };
-    let document = client.call("GET", &target, None)?.shown()?;
     terminal::print(&match (json, id) {
         (true, _) => format!("{document:#}\n"),
         (false, Some(_)) => page(&Exchange(&document)),
@@ -39,24 +41,29 @@ pub(crate) fn tap(options: &TapOptions) -> Result<ExitCode, Failure> {
     let client = Client::find_at(address, gateway)?;
     let mut conditions = filter.conditions();
     conditions.push(("rate", rate.to_string()));
-    client.lines(&format!("/tap?{}", query(&conditions)), |line| match told(line, *json) {
-        Some(text) => terminal::print_while_read(&text),
-        None => Ok(ControlFlow::Continue(())),
+    let mut has_begun = false;
+    client.lines(&format!("/tap?{}", query(&conditions)), |line| {
+        has_begun = true;
+        match told(line, *json) {
+            // It only keeps the connection.
+            _ if line.is_empty() => Ok(ControlFlow::Continue(())),
+            Some(text) => terminal::print_while_read(&text),
+            None => Err(client.no_interface()),
+        }
     })?;
-    Ok(ExitCode::SUCCESS)
+    // A gateway begins with a line.
+    if has_begun { Ok(ExitCode::SUCCESS) } else { Err(client.no_interface()) }
 }
 
-/// What a line of a tap is printed as; nothing for one that only keeps the connection.
+/// What a line of a tap is printed as; nothing for one that no gateway sends.
 fn told(line: &str, is_json: bool) -> Option<String> {
-    if line.is_empty() {
-        return None;
-    }
     let document: Value = serde_json::from_str(line).ok()?;
-    Some(match document["skipped"].as_u64() {
-        _ if is_json => format!("{line}\n"),
-        Some(skipped) => format!("... {skipped} more\n"),
-        None => format!("{}\n", Exchange(&document).line()),
-    })
+    match (document["skipped"].as_u64(), document.get("request_id")) {
+        (None, None) => None,
+        _ if is_json => Some(format!("{line}\n")),
+        (Some(skipped), _) => Some(format!("... {skipped} more\n")),
+        (None, Some(_)) => Some(format!("{}\n", Exchange(&document).line())),
+    }
 }
 
 fn list(document: &Value) -> String {

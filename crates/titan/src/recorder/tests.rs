@@ -111,7 +111,9 @@ fn lines_of_a_tap_are_exchanges_and_counts() {
     assert!(told(&line, false).unwrap().contains(" 200 GET shop.example/cart?"));
     assert_eq!(told(&line, true).unwrap(), format!("{line}\n"));
     assert_eq!(told("{\"skipped\":7}", false).unwrap(), "... 7 more\n");
-    assert_eq!((told("", false), told("nonsense", false)), (None, None));
+    for line in ["", "nonsense", "[1]", "{\"status\":200}"] {
+        assert_eq!((told(line, false), told(line, true)), (None, None), "{line}");
+    }
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! `titan recorder` and `titan tap`, of a gateway that serves.
 
 use super::titan::{Titan, output, program};
-use super::{FIXED, ask};
-use std::io::{BufRead, BufReader};
+use super::{FIXED, ask, read_head};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
+use std::thread;
 
 fn start(name: &str) -> Titan {
     Titan::start(name, &FIXED.replace("admin: off", "admin: 127.0.0.1:0"))
@@ -60,6 +62,39 @@ fn the_beginning_of_bodies_is_told_where_it_is_kept() {
     assert!(out.contains(shown), "{out}");
     let (_, out, _) = command(&titan, &["recorder", "--path", "/a", "--json"]);
     assert!(!out.contains("a page"), "lists have none: {out}");
+}
+
+#[test]
+fn what_is_no_gateway_is_told_apart() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", server.local_addr().unwrap());
+    let commands = [
+        &["recorder"][..],
+        &["recorder", "--json"],
+        &["recorder", "4f2a"],
+        &["explain", "--id", "4f2a"],
+        &["tap"],
+    ];
+    for (body, command) in ["ok", "{\"status\":\"ok\"}\n"]
+        .into_iter()
+        .flat_map(|body| commands.iter().map(move |command| (body, command)))
+    {
+        let (code, out, err) = thread::scope(|scope| {
+            scope.spawn(|| responds(&server, body));
+            output(command.iter().copied().chain(["--url", &url]))
+        });
+        assert_eq!((code, out.as_str()), (Some(1), ""), "{command:?}");
+        let wanted = format!("error: this is no admin interface of Titan: {url} responds with");
+        assert!(err.starts_with(&wanted), "{err}");
+    }
+}
+
+/// Responds to one request.
+fn responds(server: &TcpListener, body: &str) {
+    let (mut stream, _) = server.accept().unwrap();
+    read_head(&mut stream);
+    let length = body.len();
+    write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
 }
 
 /// A tap that has begun, and what it prints.
