@@ -16,6 +16,9 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
+/// Why a list of exchanges has none and will have none. The gateway says the same of a single one.
+const OFF: &str = "the recorder is off; remove `recorder: off` from the configuration to have the next exchanges kept";
+
 /// Shows the last exchanges that are asked for, or one of them in full.
 pub(crate) fn recorder(options: &RecorderOptions) -> Result<ExitCode, Failure> {
     let RecorderOptions { id, json, address, gateway, .. } = options;
@@ -27,6 +30,9 @@ pub(crate) fn recorder(options: &RecorderOptions) -> Result<ExitCode, Failure> {
             client.document(&format!("/recorder?{conditions}"), &["exchanges", "covers"])?
         }
     };
+    if document["covers"]["bytes_at_most"] == 0 {
+        return Err(Failure::Runtime(OFF.to_owned()));
+    }
     terminal::print(&match (json, id) {
         (true, _) => format!("{document:#}\n"),
         (false, Some(_)) => page(&Exchange(&document)),
@@ -72,12 +78,9 @@ fn list(document: &Value) -> String {
     for exchange in exchanges {
         line(&mut text, format_args!("{}", Exchange(exchange).line()));
     }
-    let covers = &document["covers"];
-    let most = covers["bytes_at_most"].as_u64().unwrap_or(0);
-    let kept = match (most, covers["since"].as_f64()) {
-        (0, _) => "the recorder is off".to_owned(),
-        (_, None) => "nothing is recorded yet".to_owned(),
-        (_, Some(since)) => format!(
+    let kept = match document["covers"]["since"].as_f64() {
+        None => "nothing is recorded yet".to_owned(),
+        Some(since) => format!(
             "every exchange since {} is recorded, failures and slow ones for longer",
             page::clock_time(since)
         ),

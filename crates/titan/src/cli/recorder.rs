@@ -130,7 +130,8 @@ configuration has room for; failures and the slowest of each minute stay for lon
 
 Exit codes:
   0    it was printed
-  1    no gateway can be reached, it does not serve this user, or that request is not there
+  1    no gateway can be reached, it does not serve this user, its recorder is off, or that
+       request is not there
   2    the command line is wrong";
 
 pub(super) const AFTER_TAP: &str = "\
@@ -143,7 +144,7 @@ It ends with Ctrl-C, or when its output is closed. Secrets are masked.
 
 Exit codes:
   0    its output was closed, or the gateway has ended
-  1    no gateway can be reached, or it does not serve this user
+  1    no gateway can be reached, it does not serve this user, or its recorder is off
   2    the command line is wrong";
 
 #[cfg(test)]

@@ -65,6 +65,18 @@ fn the_beginning_of_bodies_is_told_where_it_is_kept() {
 }
 
 #[test]
+fn a_recorder_that_is_off_has_nothing_to_show() {
+    let text = FIXED.replace("admin: off", "admin: 127.0.0.1:0\nrecorder: off");
+    let titan = Titan::start("recorder-off", &text);
+    for arguments in [&["recorder"][..], &["recorder", "--json"], &["recorder", "4f2a"], &["tap"]] {
+        let (code, out, err) = command(&titan, arguments);
+        assert_eq!((code, out.as_str()), (Some(1), ""), "{arguments:?}");
+        assert!(err.starts_with("error: the recorder is off"), "{err}");
+        assert!(err.contains("remove `recorder: off` from the configuration"), "{err}");
+    }
+}
+
+#[test]
 fn what_is_no_gateway_is_told_apart() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", server.local_addr().unwrap());
