@@ -411,7 +411,7 @@ fn hex(number: u128) -> [u8; 32] {
 }
 
 /// Whether a received id may go into logs and responses as it is.
-fn is_request_id(value: &[u8]) -> bool {
+pub fn is_request_id(value: &[u8]) -> bool {
     let is_safe = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:+/=@~".contains(byte);
     (1..=MAX_REQUEST_ID).contains(&value.len()) && value.iter().all(is_safe)
 }

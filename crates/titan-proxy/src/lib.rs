@@ -103,6 +103,7 @@ mod explain;
 
 pub use comparison::{ComparisonStatus, ResponseDifference, Sample, ShownValue};
 pub use explain::{Asking, BadQuestion, Explanation, Forwarded, Outcome, explain};
+pub use forwarding::is_request_id;
 pub use gateway::{
     Bound, CertificateStatus, Gateway, Held, InheritedListener, Lending, ListenerName, LoadError,
     Loader, PreparedGateway, Status, UpstreamFailure, check_credentials, warn_of_credentials,

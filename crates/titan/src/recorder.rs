@@ -98,11 +98,11 @@ fn query(conditions: &[(&'static str, String)]) -> String {
     pairs.collect::<Vec<_>>().join("&")
 }
 
-/// A text as a part of a target.
+/// A text as a segment of a path or a part of a query.
 pub(crate) fn encoded(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {
-        match byte.is_ascii_alphanumeric() || b"-._~/:".contains(&byte) {
+        match byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {
             true => encoded.push(char::from(byte)),
             false => write!(encoded, "%{byte:02X}").expect("a String takes everything"),
         }

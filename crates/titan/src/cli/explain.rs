@@ -1,5 +1,6 @@
 //! The options of `titan explain`, and its help.
 
+use super::recorder::request_id;
 use super::{AddressOption, ConfigOption};
 use clap::Args;
 use std::net::IpAddr;
@@ -30,7 +31,8 @@ pub(crate) struct ExplainOptions {
     #[arg(long, conflicts_with = "as_test")]
     pub(crate) json: bool,
     /// The id of a request that a running gateway has served, as its response has it (X-Request-Id)
-    #[arg(long, conflicts_with_all = ["method", "target", "fields", "client_cert", "from", "as_test"])]
+    #[arg(long, value_parser = request_id)]
+    #[arg(conflicts_with_all = ["method", "target", "fields", "client_cert", "from", "as_test"])]
     pub(crate) id: Option<String>,
     /// With --id: the Unix socket of its admin interface; without it the usual places
     #[arg(long, value_name = "PATH", requires = "id", conflicts_with = "config")]

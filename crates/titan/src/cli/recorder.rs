@@ -4,12 +4,13 @@ use super::{AddressOption, GatewayOption};
 use clap::Args;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use titan_config::{Cidr, Statuses};
+use titan_proxy::is_request_id;
 
 /// Which exchanges to show, of which gateway.
 #[derive(Debug, Args)]
 pub(crate) struct RecorderOptions {
     /// The id of a request, as its response has it (X-Request-Id): shows everything that is known of it
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", value_parser = request_id)]
     pub(crate) id: Option<String>,
     #[command(flatten)]
     pub(crate) filter: FilterOptions,
@@ -118,6 +119,16 @@ impl RecorderOptions {
     }
 }
 
+/// An id as requests have them: of the gateway, or of a proxy that is trusted.
+pub(super) fn request_id(text: &str) -> Result<String, String> {
+    match is_request_id(text.as_bytes()) {
+        true => Ok(text.to_owned()),
+        false => Err("no request has such an id: it is 32 hexadecimal digits, or what a trusted proxy has sent, \
+                      up to 128 letters, digits and -_.:+/=@~"
+            .to_owned()),
+    }
+}
+
 pub(super) const AFTER_RECORDER: &str = "\
 Examples:
   titan recorder                                    the last exchanges, the latest first
@@ -172,6 +183,12 @@ mod tests {
         };
         assert!(error(&["recorder", "--status", "6xx"]).contains("statuses are from 100 to 599"));
         assert!(error(&["tap", "--client", "10.0.0.0/40"]).contains("--client"));
+        for id in ["", "two words", "4f2a?", &"a".repeat(129)] {
+            for command in [&["recorder"][..], &["explain", "--id"]] {
+                let error = error(&[command, &[id]].concat());
+                assert!(error.contains("no request has such an id"), "{error}");
+            }
+        }
         assert!(error(&["tap", "--rate", "0"]).contains("1..=1000"));
         assert!(error(&["recorder", "--since", "yesterday"]).contains("--since"));
         assert!(error(&["recorder", "--limit", "5000"]).contains("1..=1000"));

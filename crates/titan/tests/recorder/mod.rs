@@ -1,7 +1,7 @@
 //! `titan recorder` and `titan tap`, of a gateway that serves.
 
 use super::titan::{Titan, output, program};
-use super::{FIXED, ask, read_head};
+use super::{FIXED, ask, ask_with, read_head};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -47,6 +47,19 @@ fn what_became_of_a_request_is_told_by_its_id() {
     assert!(explained.contains("route ") && !out.contains("hush"), "{out}");
     let (code, _, err) = command(&titan, &["recorder", "0123"]);
     assert!(code == Some(1) && err.contains("no such exchange is recorded"), "{err}");
+}
+
+#[test]
+fn an_id_that_a_trusted_proxy_has_sent_is_found_as_it_is() {
+    let text = FIXED.replace("admin: off", "admin: 127.0.0.1:0");
+    let trusting = format!("{text}forwarding: {{ trusted_proxies: [127.0.0.1] }}\n");
+    let titan = Titan::start("trusted-id", &trusting);
+    let id = "..:a/b+c=@~";
+    ask_with(&titan.address, "/a", &format!("X-Request-Id: {id}\r\n"));
+    let (code, out, err) = command(&titan, &["recorder", id]);
+    assert!(code == Some(0) && out.contains(&format!("\n  id {id}\n")), "{out}{err}");
+    let (code, _, err) = command(&titan, &["recorder", "a/b%2F"]);
+    assert!(code == Some(2) && err.contains("no request has such an id"), "{err}");
 }
 
 #[test]
