@@ -5,7 +5,7 @@ mod address;
 mod lines;
 mod timed;
 
-use address::Address;
+use address::{Address, remedy};
 use lines::read_lines;
 use timed::Timed;
 
@@ -126,7 +126,8 @@ impl Client {
             }
         };
         replied.map_err(|error| {
-            Failure::Runtime(format!("the gateway at {place} did not respond: {error}"))
+            let help = remedy(&error);
+            Failure::Runtime(format!("the gateway at {place} did not respond: {error}{help}"))
         })
     }
 
@@ -217,10 +218,14 @@ impl Reply {
     pub(crate) fn problem(&self) -> String {
         let document = self.document();
         let told = document["detail"].as_str();
-        told.map_or_else(
+        let told = told.map_or_else(
             || format!("the gateway responded with status {}", self.status),
             str::to_owned,
-        )
+        );
+        match self.status {
+            401 => format!("{told}; `--token-file` names a file with a token"),
+            _ => told,
+        }
     }
 }
 
@@ -370,6 +375,16 @@ mod tests {
         let wanted = "PUT /config?confirm=5m HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
             Content-Type: application/yaml\r\nContent-Length: 4\r\n\r\na: 1";
         assert_eq!(String::from_utf8(sent).unwrap(), wanted);
+    }
+
+    #[test]
+    fn who_needs_a_token_hears_how_to_name_one() {
+        let problem = |status| {
+            let body = br#"{"detail":"this needs a token"}"#.to_vec();
+            Reply { status, body }.problem()
+        };
+        assert_eq!(problem(401), "this needs a token; `--token-file` names a file with a token");
+        assert_eq!(problem(403), "this needs a token");
     }
 
     #[test]

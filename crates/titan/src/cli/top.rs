@@ -47,7 +47,10 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 fn address(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text)?;
+    let url = Url::parse(text).map_err(|why| match text.contains("://") {
+        true => why,
+        false => format!("{why}: write `http://{text}` or `https://{text}`"),
+    })?;
     match url.target == "/" {
         true => Ok(url),
         false => Err("it has a path: write it without one".to_owned()),
@@ -96,7 +99,9 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused() {
         assert!(error(&["--interval", "10ms"]).contains("expected from 100ms to 1h"));
-        assert!(error(&["--url", "gateway:8484"]).contains("it has no scheme"));
+        let wanted = "it has no scheme: write `http://gateway:8484` or `https://gateway:8484`";
+        assert!(error(&["--url", "gateway:8484"]).contains(wanted));
+        assert!(error(&["--url", "ftp://a"]).contains("neither `https` nor `http`\n"));
         assert!(error(&["--url", "http://a/metrics"]).contains("write it without one"));
         assert!(error(&["--url", "http://a", "--socket", "b"]).contains("cannot be used with"));
         assert!(error(&["--token-file", "a"]).contains("--url"));

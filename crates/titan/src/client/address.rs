@@ -7,7 +7,10 @@ use crate::regular_file;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, Error, InvalidMessage, RootCertStore,
+    StreamOwned,
+};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -111,6 +114,19 @@ fn needs_tls(url: &Url, why: &dyn fmt::Display) -> Failure {
     Failure::BadInput(format!(
         "{text}: a token needs `https`: without TLS anyone on the network path could read it{why}"
     ))
+}
+
+/// What can be done about TLS that fails like that: a line of its own, or nothing.
+pub(super) fn remedy(error: &io::Error) -> &'static str {
+    match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            "\nhelp: name a file with the authority that has issued its certificate: `--ca FILE`"
+        }
+        Some(Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
+            "\nhelp: it does not speak TLS: use http:// in place of https://"
+        }
+        _ => "",
+    }
 }
 
 impl fmt::Debug for Address {

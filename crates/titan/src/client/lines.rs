@@ -1,6 +1,6 @@
 //! A response of lines that has no end of its own.
 
-use super::{MAX_BODY, Reply, receive, receive_body, receive_head};
+use super::{MAX_BODY, Reply, receive, receive_body, receive_head, remedy};
 use crate::failure::Failure;
 use std::fmt::Display;
 use std::io::{self, Read, Write};
@@ -17,7 +17,8 @@ pub(super) fn read_lines(
     mut take: impl FnMut(&str) -> Result<ControlFlow<()>, Failure>,
 ) -> Result<(), Failure> {
     let broken = |error: io::Error| {
-        Failure::Runtime(format!("the connection to the gateway at {place} is lost: {error}"))
+        let help = remedy(&error);
+        Failure::Runtime(format!("the connection to the gateway at {place} is lost: {error}{help}"))
     };
     let (status, length, mut received) = receive_head(&mut stream, request).map_err(broken)?;
     if status != 200 {

@@ -1,11 +1,13 @@
 //! `titan recorder` and `titan tap`, of a gateway that serves.
 
-use super::titan::{Titan, output, program};
+use super::admin::hash_of;
+use super::titan::{Titan, config, output, program};
 use super::{FIXED, ask, ask_with, read_head};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::thread;
+use titan_testkit::{authority, certificate};
 
 fn start(name: &str) -> Titan {
     Titan::start(name, &FIXED.replace("admin: off", "admin: 127.0.0.1:0"))
@@ -111,6 +113,40 @@ fn what_is_no_gateway_is_told_apart() {
         assert_eq!((code, out.as_str()), (Some(1), ""), "{command:?}");
         let wanted = format!("error: this is no admin interface of Titan: {url} responds with");
         assert!(err.starts_with(&wanted), "{err}");
+    }
+}
+
+#[test]
+fn what_keeps_another_gateway_from_responding_comes_with_a_remedy() {
+    let own = certificate(&["127.0.0.1"]);
+    let [cert, key] = [config("remote-cert", &own.cert), config("remote-key", &own.key)];
+    let admin = |tls: &str| {
+        let hash = hash_of("look");
+        format!("admin: {{ address: 127.0.0.1:0, tokens: {{ look: {hash} }}{tls} }}")
+    };
+    let files = format!("{{ cert: {}, key: {} }}", cert.display(), key.display());
+    let tls = admin(&format!(", tls: {{ certificates: {files} }}"));
+    let [plain, secure] = [("remote", admin("")), ("remote-tls", tls)]
+        .map(|(name, admin)| Titan::start(name, &FIXED.replace("admin: off", &admin)));
+    let told = |titan: &Titan, scheme: &str, command: &str, more: &[&str]| {
+        let url = format!("{scheme}://{}", titan.admin.as_ref().unwrap());
+        let (code, _, err) = output([&[command, "--url", &url], more].concat());
+        assert_eq!(code, Some(1), "{err}");
+        err
+    };
+    let token = config("remote-token", "guess");
+    let token = ["--token-file", token.to_str().unwrap()];
+    let other = config("remote-ca", &authority("other").cert);
+    let ca = ["--ca", other.to_str().unwrap()];
+    for command in ["recorder", "tap"] {
+        let err = told(&plain, "http", command, &[]);
+        assert!(err.contains("this needs a token") && err.contains("`--token-file`"), "{err}");
+        let err = told(&plain, "http", command, &token);
+        assert!(err.contains("none of the tokens") && err.contains("`--token-file`"), "{err}");
+        let err = told(&plain, "https", command, &ca);
+        assert!(err.contains("\nhelp: it does not speak TLS: use http://"), "{err}");
+        let err = told(&secure, "https", command, &ca);
+        assert!(err.contains("UnknownIssuer\nhelp: ") && err.contains("`--ca FILE`"), "{err}");
     }
 }
 
