@@ -22,6 +22,10 @@ const OFF: &str = "the recorder is off; remove `recorder: off` from the configur
 /// Shows the last exchanges that are asked for, or one of them in full.
 pub(crate) fn recorder(options: &RecorderOptions) -> Result<ExitCode, Failure> {
     let RecorderOptions { id, json, address, gateway, .. } = options;
+    if options.has_no_time() {
+        let text = "--until is before --since: the longer time ago is that of --since";
+        return Err(Failure::BadInput(text.to_owned()));
+    }
     let client = Client::find_at(address, gateway)?;
     let document = match id {
         Some(id) => client.document(&format!("/recorder/{}", encoded(id)), &["request_id"])?,

@@ -4,6 +4,7 @@ use super::{AddressOption, GatewayOption};
 use clap::Args;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use titan_config::{Cidr, Statuses};
+use titan_http::Method;
 use titan_proxy::is_request_id;
 
 /// Which exchanges to show, of which gateway.
@@ -61,11 +62,11 @@ pub(crate) struct FilterOptions {
     /// An endpoint that was tried
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) endpoint: Option<String>,
-    /// The method
-    #[arg(long)]
+    /// The method, such as GET
+    #[arg(long, value_parser = method)]
     pub(crate) method: Option<String>,
     /// What the path begins with
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX", value_parser = path)]
     pub(crate) path: Option<String>,
     /// The status that the client got: 404, 5xx, 500-503, several between commas
     #[arg(long)]
@@ -106,6 +107,11 @@ impl FilterOptions {
 }
 
 impl RecorderOptions {
+    /// Whether nothing can have begun in such a time: it would be over before it begins.
+    pub(crate) fn has_no_time(&self) -> bool {
+        matches!((self.since, self.until), (Some(since), Some(until)) if until > since)
+    }
+
     /// The conditions, as a query has them, at that time.
     pub(crate) fn conditions(&self, now: SystemTime) -> Vec<(&'static str, String)> {
         let ago = |time: Duration| {
@@ -116,6 +122,24 @@ impl RecorderOptions {
         let times = times.into_iter().filter_map(|(name, time)| Some((name, ago(time?))));
         let limit = [("limit", self.limit.to_string())];
         self.filter.conditions().into_iter().chain(times).chain(limit).collect()
+    }
+}
+
+fn method(text: &str) -> Result<String, String> {
+    match Method::parse(text.as_bytes()) {
+        None => Err("this is no method: write one such as `GET`".to_owned()),
+        Some(_) if text.bytes().any(|byte| byte.is_ascii_lowercase()) => {
+            Err(format!("methods are case-sensitive: write `{}`", text.to_ascii_uppercase()))
+        }
+        Some(_) => Ok(text.to_owned()),
+    }
+}
+
+/// The beginning of a path. That of a request about the server as a whole is `*`.
+fn path(text: &str) -> Result<String, String> {
+    match text.starts_with('/') || text == "*" {
+        true => Ok(text.to_owned()),
+        false => Err(format!("paths begin with a slash: write `/{text}`")),
     }
 }
 
@@ -188,6 +212,22 @@ mod tests {
                 let error = error(&[command, &[id]].concat());
                 assert!(error.contains("no request has such an id"), "{error}");
             }
+        }
+        for command in ["recorder", "tap"] {
+            for (name, value, wanted) in [
+                ("--method", "get", "methods are case-sensitive: write `GET`"),
+                ("--method", "Propfind", "methods are case-sensitive: write `PROPFIND`"),
+                ("--method", "GET /", "this is no method"),
+                ("--method", "", "this is no method"),
+                ("--path", "cart", "paths begin with a slash: write `/cart`"),
+                ("--path", "", "paths begin with a slash: write `/`"),
+            ] {
+                let error = error(&[command, name, value]);
+                assert!(error.contains(wanted), "{error}");
+            }
+            let all = ["titan", command, "--method", "M-SEARCH", "--path", "/a"];
+            assert!(Cli::try_parse_from(all).is_ok());
+            assert!(Cli::try_parse_from(["titan", command, "--path", "*"]).is_ok());
         }
         assert!(error(&["tap", "--rate", "0"]).contains("1..=1000"));
         assert!(error(&["recorder", "--since", "yesterday"]).contains("--since"));

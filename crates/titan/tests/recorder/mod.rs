@@ -41,6 +41,9 @@ fn what_became_of_a_request_is_told_by_its_id() {
     assert_eq!((code, &listing["exchanges"][0]["request_id"]), (Some(0), &id.clone().into()));
     let (code, out, _) = command(&titan, &["recorder", "--since", "1h", "--path", "/none"]);
     assert!(code == Some(0) && out.starts_with("no such exchange; every exchange since "), "{out}");
+    let (code, _, err) = command(&titan, &["recorder", "--since", "5m", "--until", "10m"]);
+    assert!(code == Some(2) && err.contains("error: --until is before --since"), "{err}");
+    assert_eq!(command(&titan, &["recorder", "--since", "10m", "--until", "5m"]).0, Some(0));
     let (code, out, err) = command(&titan, &["explain", "--id", &id]);
     assert_eq!(code, Some(0), "{err}");
     let why = "\nwhat the configuration makes of it, which was in force then \
