@@ -24,6 +24,9 @@ struct Prepared {
     tags: [String; 2],
 }
 
+/// Where the page is, from above. It is relative: something in front may have added to the path.
+const PLACE: &str = "dashboard/";
+
 /// What is served for the folder itself.
 const INDEX: &str = "index.html";
 
@@ -78,10 +81,15 @@ pub(crate) fn file(name: &[u8], head: &RequestHead) -> Response {
     prepared.response(head)
 }
 
-/// Sends a browser from the list of calls to the page. The place is relative: something in front may have added to the path.
+/// Sends a browser from the list of calls to the page.
 pub(crate) fn redirect() -> Response {
-    let response = Response::empty(Status::SEE_OTHER).with(FieldName::Location, "dashboard/");
+    let response = Response::empty(Status::SEE_OTHER).with(FieldName::Location, PLACE);
     response.with(FieldName::Vary, "Accept")
+}
+
+/// Adds the slash without which the page does not find its files.
+pub(crate) fn folder() -> Response {
+    Response::empty(Status::PERMANENT_REDIRECT).with(FieldName::Location, PLACE)
 }
 
 /// Whether whoever asks would rather have a page than a list.

@@ -175,11 +175,12 @@ impl Pages {
         }
         match (call, author) {
             (Call::Index, _) => self.index(&request.head),
-            (Call::Dashboard | Call::DashboardFile | Call::SignIn, _)
+            (Call::DashboardFolder | Call::Dashboard | Call::DashboardFile | Call::SignIn, _)
                 if !self.access.has_dashboard() =>
             {
                 Response::problem(Status::NOT_FOUND, "`admin.dashboard` is off")
             }
+            (Call::DashboardFolder, _) => dashboard::folder(),
             (Call::Dashboard | Call::DashboardFile, _) => {
                 dashboard::file(calls::last_segment(request.head.path()), &request.head)
             }

@@ -175,7 +175,9 @@ fn calls_have_their_methods_and_no_others() {
 
 #[test]
 fn the_index_lists_every_page() {
-    for entry in calls::CALLS.iter().filter(|entry| entry.path != "/") {
+    // These are the list itself, and a way to a page that is in it.
+    let is_listed = |entry: &&calls::Entry| !["/", "/dashboard"].contains(&entry.path);
+    for entry in calls::CALLS.iter().filter(is_listed) {
         let path = entry.path.trim_end_matches("/{id}").trim_end_matches("{file}");
         assert!(INDEX.contains(&format!("\n{path} ")), "{path}");
     }

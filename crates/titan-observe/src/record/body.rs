@@ -182,7 +182,7 @@ mod tests {
             for (of, whole) in [BodyOf::Request, BodyOf::Response].into_iter().zip(whole) {
                 let beginning = whole[..whole.len().min(most)].to_vec();
                 prop_assert_eq!(bodies.wants_more(of), beginning.len() < most);
-                let expected = (!whole.is_empty()).then(|| (beginning, whole.len() as u64));
+                let expected = (!whole.is_empty()).then_some((beginning, whole.len() as u64));
                 prop_assert_eq!(read(&bodies, of), expected);
                 prop_assert!(bodies.capacity() <= size_of::<Bodies>() + 2 * most);
             }

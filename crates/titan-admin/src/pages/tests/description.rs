@@ -461,6 +461,10 @@ async fn every_response_is_described_and_every_described_one_is_served() {
     let page = [("Accept", "text/html")];
     let redirected = desk.responds(&Ask { fields: &page, ..good(Call::Index) }).await;
     served.note(&api, Call::Index, &redirected);
+    let folder = desk.responds(&good(Call::DashboardFolder)).await;
+    assert_eq!(folder.head.status, Status::PERMANENT_REDIRECT);
+    assert_eq!(folder.head.fields.get(FieldName::Location), Some(&b"dashboard/"[..]));
+    served.note(&api, Call::DashboardFolder, &folder);
     for target in ["app.js", "app.css", "icon.svg", "index.html", "none"] {
         let target = &format!("/dashboard/{target}");
         let response = desk.responds(&Ask { target, ..good(Call::DashboardFile) }).await;
@@ -475,7 +479,7 @@ async fn every_response_is_described_and_every_described_one_is_served() {
         "{ listeners: [127.0.0.1:0], routes: [{ respond: 200 }], admin: { dashboard: false } }";
     let off = Config::parse("test", text).unwrap();
     without.pages.access.replace(Access::prepare(&off, &Files::default()).unwrap());
-    for call in [Call::Dashboard, Call::SignIn] {
+    for call in [Call::DashboardFolder, Call::Dashboard, Call::SignIn] {
         served.note(&api, call, &without.responds(&good(call)).await);
     }
     let mirrors = desk.responds(&good(Call::ListMirrors)).await;
