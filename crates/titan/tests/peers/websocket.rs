@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const TUNNELS: usize = 1000;
 
 /// What a tunnel may cost while nothing moves in it.
-const MEMORY: u64 = 32 << 10;
+const MEMORY: u64 = 20 << 10;
 
 /// `websockets` as an upstream.
 struct Server {
