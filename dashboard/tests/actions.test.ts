@@ -49,6 +49,8 @@ test("nothing is done where the question is answered with no", async () => {
     const { address } = it.gateway.services[2]!;
     const button = page.getByRole("button", { name: `Eject ${address}` });
     await button.click();
+    // Until it is there, no key reaches it.
+    await page.getByRole("dialog").waitFor();
     await page.keyboard.press("Escape");
     await page.getByRole("dialog").waitFor({ state: "detached" });
     assert.ok(await button.evaluate((it) => it === document.activeElement), "the focus is back");
