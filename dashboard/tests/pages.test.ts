@@ -113,6 +113,20 @@ test("what is wrong is a sentence with a way to more of it", async () => {
   try {
     await it.visit("#/now", async (page) => {
       const problem = page.getByRole("listitem").filter({ hasText: /shop.*1 of 2 endpoints/ });
+      await problem.waitFor();
+      const [one, none] = await page.evaluate(() => {
+        const section = document.querySelector(".problems")!;
+        const heightWith = (child: string) => {
+          const copy = section.cloneNode() as Element;
+          copy.innerHTML = child;
+          section.after(copy);
+          const { height } = copy.getBoundingClientRect();
+          copy.remove();
+          return height;
+        };
+        return [heightWith("<ul><li>It is.</li></ul>"), heightWith('<p class="calm">It is not.</p>')];
+      });
+      assert.equal(one, none, "one problem is as high as none");
       await problem.getByRole("link", { name: /^Look/ }).click();
       await page.getByRole("heading", { name: "shop", level: 1 }).waitFor();
       await page.getByText("1 of 2 healthy").waitFor();
