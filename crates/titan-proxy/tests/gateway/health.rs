@@ -12,6 +12,9 @@ use titan_testkit::{Gateway, Upstream, gateway, waits_until};
 /// Probes and settings that come to a decision soon.
 const QUICK: &str = "interval: 100ms, unhealthy_interval: 100ms, timeout: 100ms";
 
+/// The same where a thread of the test is the endpoint, which may have to wait for a processor.
+const PATIENT: &str = "interval: 2s, unhealthy_interval: 2s, timeout: 2s";
+
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// An endpoint whose probes at `/up` get a status that can be changed, and all other requests its name.
@@ -177,7 +180,7 @@ fn a_connection_is_enough_for_a_probe_of_tcp() {
 fn a_probe_of_tls_needs_the_handshake() {
     let listening = upstream::listens();
     let text = format!(
-        "upstreams: {{ u: {{ endpoints: [$0], tls: {{ verify: false }}, health: {{ probe: tls, {QUICK}, unhealthy_after: 1 }} }} }}"
+        "upstreams: {{ u: {{ endpoints: [$0], tls: {{ verify: false }}, health: {{ probe: tls, {PATIENT}, unhealthy_after: 1 }} }} }}"
     );
     let gateway = gateway(&text, &[&listening]);
     let mut endpoint = listening.accepts();
@@ -191,7 +194,7 @@ fn a_probe_of_tls_needs_the_handshake() {
 fn a_grpc_probe_asks_for_the_service() {
     let listening = upstream::listens();
     let text = format!(
-        "upstreams: {{ u: {{ endpoints: [$0], protocol: h2, health: {{ probe: {{ grpc: shop.Orders }}, {QUICK},
+        "upstreams: {{ u: {{ endpoints: [$0], protocol: h2, health: {{ probe: {{ grpc: shop.Orders }}, {PATIENT},
         unhealthy_after: 1, healthy_after: 1 }} }} }}"
     );
     let gateway = gateway(&text, &[&listening]);
