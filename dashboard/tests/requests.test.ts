@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { get, type IncomingMessage } from "node:http";
 import { test } from "node:test";
 import { fits, isAccessible } from "./browser";
 import { HOSTILE, request } from "./gateway";
@@ -71,6 +73,28 @@ for (const [width, scheme] of [
       { width, scheme },
     );
   });
+}
+
+test("a request without a head that could be read says so", async () => {
+  const { statusCode, headers } = await malformed();
+  assert.equal(statusCode, 400);
+  await it.visit(`#/requests/${String(headers["x-request-id"])}`, async (page) => {
+    await page.locator("p.target").getByText("no request head").waitFor();
+    await page.getByLabel("Request head").getByText("Not recorded.").waitFor();
+    await page.goto(`${it.base}/dashboard/#/requests?status=400`);
+    const row = page.getByRole("table", { name: "Requests" }).getByRole("rowheader", { name: "no request head" });
+    await row.first().waitFor();
+    await isAccessible(page, "a request without a head");
+  });
+});
+
+/** The response to a request with two hosts. */
+async function malformed(): Promise<IncomingMessage> {
+  const [host, port] = it.gateway.listener.split(":");
+  const headers = ["Host", "a", "Host", "b"];
+  const [response] = (await once(get({ host, port, headers }), "response")) as [IncomingMessage];
+  response.resume();
+  return response;
 }
 
 test("one that is not recorded says so, and why", async () => {

@@ -47,6 +47,8 @@ const RATE: usize = 100;
 const MOST_RATE: usize = 1_000;
 /// The most bytes of exchanges in a response; the rest is left out.
 const MOST_BYTES: usize = 16 << 20;
+/// Why there is nothing to explain of a request whose head could not be read.
+const NO_HEAD: &str = "its head could not be read, so it is not known what it asked for";
 /// Workers hand on what has happened at least that often.
 const HANDED_ON: Duration = Duration::from_millis(100);
 /// How long an exchange is waited for that has only just happened.
@@ -131,6 +133,16 @@ fn explains(head: &RequestHead) -> Result<bool, &'static str> {
 /// What the configuration in force makes of a request that was recorded, and why. Its body and the
 /// certificate of its client are not known.
 async fn explanation(record: &Recorded<'_>, orders: &Orders, reloads: &Reloads) -> Value {
+    let since = reloads.attempts().in_force_since.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let is_same = u128::from(record.facts.started) >= since.as_micros();
+    if !record.has_head() {
+        return json!({
+            "same_configuration": is_same,
+            "replaced": [],
+            "text": NO_HEAD,
+            "outcome": null,
+        });
+    }
     let replayed = record.replayed();
     let question = Question {
         method: replayed.method.clone(),
@@ -138,8 +150,6 @@ async fn explanation(record: &Recorded<'_>, orders: &Orders, reloads: &Reloads) 
         fields: replayed.fields.clone(),
         client: replayed.peer,
     };
-    let since = reloads.attempts().in_force_since.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let is_same = u128::from(record.facts.started) >= since.as_micros();
     match orders.explain(question).await {
         Ok(Explained { text, json }) => json!({
             "same_configuration": is_same,

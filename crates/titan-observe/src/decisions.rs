@@ -60,6 +60,9 @@ pub fn decisions(record: &Recorded<'_>) -> Vec<Decision> {
         Some(Duration::ZERO),
         What::Route,
         match record.text(Text::Route) {
+            b"" if !record.has_head() => {
+                "no route: the head of the request could not be read".to_owned()
+            }
             b"" => "no route takes the request".to_owned(),
             route => format!("route {} takes the request", quoted(route)),
         },
@@ -277,16 +280,23 @@ mod tests {
              0 us response: the client gets 429, 0 bytes, incomplete"
         );
         record.clear();
+        record.set(Text::Method, b"GET");
         record.facts.took = Duration::from_secs(2);
         assert_eq!(
             told(&record),
             "0 us route: no route takes the request\n2.00 s response: no response: the client has gone"
+        );
+        record.clear();
+        assert!(
+            told(&record)
+                .starts_with("0 us route: no route: the head of the request could not be read\n")
         );
     }
 
     #[test]
     fn hedges_are_told_in_the_order_in_which_they_began() {
         let mut record = ExchangeRecord::default();
+        record.set(Text::Method, b"GET");
         let chosen =
             |endpoint| Chosen { upstream: "pool", endpoint, balance: "random", choices: 2 };
         record.begin_attempt(false, Duration::ZERO, chosen("a:1"));

@@ -68,8 +68,11 @@ impl LogRecords {
             return;
         }
         let digits = record.facts.status.map(Status::digits);
-        let parts =
-            [record.text(Text::Method), record.path(), digits.as_ref().map_or(b"", |it| it)];
+        let [method, path]: [&[u8]; 2] = match record.has_head() {
+            true => [record.text(Text::Method), record.path()],
+            false => [b"no request", b"head"],
+        };
+        let parts = [method, path, digits.as_ref().map_or(b"", |it| it)];
         body.extend_from_slice(&parts.join(&b' '));
     }
 

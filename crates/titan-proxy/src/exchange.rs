@@ -86,6 +86,8 @@ pub(crate) struct Record {
     started: Instant,
     /// The microseconds that it took to come, where that is known.
     head_micros: Option<NonZeroU32>,
+    /// Whether the head of the request could be read. Of one that could not nothing is told that its client has not sent.
+    has_head: bool,
     /// The route that took the request. Of a subrequest it is that of the request which waits for it.
     route: Option<usize>,
     /// Whether a policy asks, not a client: the response is for that policy, and no other one sees it.
@@ -160,12 +162,12 @@ impl LastAttempt {
 }
 
 impl Record {
-    /// That of a request whose head began to come then.
-    pub(crate) fn since(began: Option<Instant>) -> Record {
+    /// That of a request whose head began to come then; whether it could be read.
+    pub(crate) fn since(began: Option<Instant>, has_head: bool) -> Record {
         let record = Record::default();
         let took = began.map(|began| record.started.saturating_duration_since(began).as_micros());
         let head_micros = took.and_then(|took| NonZeroU32::new(u32::try_from(took).ok()?));
-        Record { head_micros, ..record }
+        Record { head_micros, has_head, ..record }
     }
 
     /// The response halves of the route's policies. Where there is an encoding, the body has to be made by it.
@@ -231,6 +233,7 @@ impl Default for Record {
         Record {
             started: Instant::now(),
             head_micros: None,
+            has_head: true,
             route: None,
             is_subrequest: false,
             is_copy: false,

@@ -66,11 +66,20 @@ fn explain_recorded(id: &str, options: &ExplainOptions) -> Result<ExitCode, Fail
     let client = Client::find_at(address, &gateway)?;
     let target = format!("/recorder/{}?explain=true", encoded(id));
     let document = client.document(&target, &["request_id", "explanation"])?;
-    terminal::print(&match json {
-        true => format!("{document:#}\n"),
-        false => recorded(&document),
+    let unjudged = unjudged(&document["explanation"]);
+    terminal::print(&match (json, &unjudged) {
+        (true, _) => format!("{document:#}\n"),
+        (false, None) => recorded(&document),
+        (false, Some(_)) => page(&Exchange(&document)),
     })?;
-    Ok(ExitCode::SUCCESS)
+    unjudged.map_or(Ok(ExitCode::SUCCESS), |why| Err(Failure::Runtime(why)))
+}
+
+/// Why the configuration makes nothing of a request, if it does not.
+fn unjudged(explanation: &Value) -> Option<String> {
+    let why = explanation["text"].as_str().unwrap_or_default();
+    let is_judged = !explanation["outcome"].is_null();
+    (!is_judged).then(|| format!("this request cannot be judged: {}", plain(why.trim_end())))
 }
 
 fn recorded(document: &Value) -> String {
@@ -109,5 +118,14 @@ mod tests {
         assert!(text.ends_with(end), "{text}");
         document["explanation"]["same_configuration"] = json!(false);
         assert!(recorded(&document).contains(", which came into force later\n"));
+    }
+
+    #[test]
+    fn what_cannot_be_judged_says_why() {
+        let judged = json!({ "text": "route  none\n", "outcome": {} });
+        assert_eq!(unjudged(&judged), None);
+        let explanation = json!({ "text": "its head\u{1b}[31m\n", "outcome": null });
+        let why = "this request cannot be judged: its head\\u{1b}[31m";
+        assert_eq!(unjudged(&explanation).as_deref(), Some(why));
     }
 }

@@ -10,7 +10,7 @@ import { useStore } from "../store";
 import { traceAddress, visible } from "../text";
 import { seconds } from "../time";
 import type { Attempt, Decision, Exchange, HeadCut, Pair, RecordedBody } from "../types";
-import { addressOf, statusTone } from "./requests";
+import { addressOf, NO_HEAD, statusTone } from "./requests";
 
 export function Request({ id }: { id: string }) {
   useTitle(`Request ${id}`);
@@ -101,10 +101,16 @@ function Summary({ exchange }: { exchange: Exchange }) {
     <>
       <p class="target break">
         <State tone={statusTone(exchange)}>{status ?? "no status"}</State>{" "}
-        <b>
-          <Text of={method ?? "?"} />
-        </b>{" "}
-        <Text of={`${scheme}://${addressOf(exchange)}`} mono />
+        {method === undefined ? (
+          NO_HEAD
+        ) : (
+          <>
+            <b>
+              <Text of={method} />
+            </b>{" "}
+            <Text of={`${scheme}://${addressOf(exchange)}`} mono />
+          </>
+        )}
       </p>
       {(error !== undefined || refused_by !== undefined || !complete) && event !== "tunnel_opened" && (
         <p class="notice bad">

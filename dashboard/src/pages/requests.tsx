@@ -301,16 +301,26 @@ export function addressOf({ host = "", path = "", query = "" }: Exchange): strin
   return host + path + (query && `?${query}`);
 }
 
+/** Method and address; of a request whose head could not be read that there are none. */
+export function requestOf(exchange: Exchange): string {
+  return exchange.method === undefined ? NO_HEAD : `${exchange.method} ${addressOf(exchange)}`;
+}
+
+export const NO_HEAD = "no request head";
+
 function Row({ exchange }: { exchange: Exchange }) {
   const { time, method, status, duration_ms, route, upstream, endpoint, client, response_bytes, error, request_id } = exchange;
-  const name = (
-    <>
-      <b>
-        <Text of={method ?? "?"} />
-      </b>{" "}
-      <Text of={addressOf(exchange)} />
-    </>
-  );
+  const name =
+    method === undefined ? (
+      <span class="dim">{NO_HEAD}</span>
+    ) : (
+      <>
+        <b>
+          <Text of={method} />
+        </b>{" "}
+        <Text of={addressOf(exchange)} />
+      </>
+    );
   return (
     <tr role="row">
       <td role="cell" data-label="Time">
@@ -329,7 +339,7 @@ function Row({ exchange }: { exchange: Exchange }) {
         {request_id === undefined ? (
           name
         ) : (
-          <a href={to(["requests", request_id])} title={visible(`${method} ${addressOf(exchange)}`)}>
+          <a href={to(["requests", request_id])} title={visible(requestOf(exchange))}>
             {name}
           </a>
         )}

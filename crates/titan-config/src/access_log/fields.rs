@@ -39,10 +39,10 @@ log_fields! {
     Sni "sni" "The server name of the client's TLS handshake.";
     Client "client" "The address of the client, as far as trusted proxies tell.";
     Peer "peer" "The address that the connection comes from.";
-    Method "method" "The method.";
+    Method "method" "The method. Not there if the head of the request could not be read.";
     Scheme "scheme" "`http` or `https`.";
-    Host "host" "The host that the request is for, with its port if it has one.";
-    Path "path" "The path as the client sent it.";
+    Host "host" "The host that the request is for, with its port if it has one. Not there if the head of the request could not be read.";
+    Path "path" "The path as the client sent it. Not there if the head of the request could not be read.";
     Query "query" "The query, in a text with its `?`; values of parameters whose name tells that they are secret are `***`.";
     Route "route" "The name of the route.";
     Upstream "upstream" "The name of the upstream.";

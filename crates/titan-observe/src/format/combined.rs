@@ -6,7 +6,7 @@ use titan_http::{Status, Version};
 
 /// Appends it: client, two fields that are never known, time, request, status, bytes of the response, referer, user agent.
 pub(super) fn write(memory: &mut Memory, record: &Recorded<'_>, out: &mut Vec<u8>) {
-    let Facts { client, started, version, status, response_bytes, .. } = record.facts;
+    let Facts { client, started, status, response_bytes, .. } = record.facts;
     match client {
         Some(client) => text::address(client, out),
         None => out.push(b'-'),
@@ -14,6 +14,24 @@ pub(super) fn write(memory: &mut Memory, record: &Recorded<'_>, out: &mut Vec<u8
     out.extend_from_slice(b" - - [");
     memory.stamps.common(started, out);
     out.extend_from_slice(b"] \"");
+    match record.has_head() {
+        true => request(memory, record, out),
+        false => out.push(b'-'),
+    }
+    out.extend_from_slice(b"\" ");
+    // As nginx has it for a client that left before it had a response.
+    text::number(status.map_or(499, Status::code).into(), out);
+    out.push(b' ');
+    text::number(response_bytes, out);
+    out.extend_from_slice(b" \"");
+    text::escaped(record.referer(), out);
+    out.extend_from_slice(b"\" \"");
+    text::escaped(record.user_agent(), out);
+    out.push(b'"');
+}
+
+/// What was requested, as in the first line of a request.
+fn request(memory: &mut Memory, record: &Recorded<'_>, out: &mut Vec<u8>) {
     text::escaped(record.text(Text::Method), out);
     out.push(b' ');
     text::escaped(record.path(), out);
@@ -26,16 +44,9 @@ pub(super) fn write(memory: &mut Memory, record: &Recorded<'_>, out: &mut Vec<u8
     }
     out.extend_from_slice(b" HTTP/");
     // Tools look for two numbers.
-    let version = if version == Version::Http2 { "2.0" } else { version.as_str() };
+    let version = match record.facts.version {
+        Version::Http2 => "2.0",
+        version => version.as_str(),
+    };
     out.extend_from_slice(version.as_bytes());
-    out.extend_from_slice(b"\" ");
-    // As nginx has it for a client that left before it had a response.
-    text::number(status.map_or(499, Status::code).into(), out);
-    out.push(b' ');
-    text::number(response_bytes, out);
-    out.extend_from_slice(b" \"");
-    text::escaped(record.referer(), out);
-    out.extend_from_slice(b"\" \"");
-    text::escaped(record.user_agent(), out);
-    out.push(b'"');
 }

@@ -210,6 +210,29 @@ fn json_leaves_out_what_there_was_not() {
 }
 
 #[test]
+fn of_a_head_that_could_not_be_read_nothing_is_made_up() {
+    let mut record = ExchangeRecord::default();
+    record.facts.status = Some(Status::BAD_REQUEST);
+    record.fail(Kind::HeadTimeout.into());
+    let json: Value = serde_json::from_str(&line(&record, &log("json"))).unwrap();
+    let of_head = ["method", "host", "path", "query", "user_agent", "referer", "request_headers"];
+    let schema: Value = serde_json::from_str(&titan_config::access_log_schema()).unwrap();
+    for name in of_head {
+        assert_eq!(json.get(name), None, "{json}");
+        assert!(schema["properties"].get(name).is_some(), "{name}");
+        assert!(!schema["required"].as_array().unwrap().contains(&name.into()), "{name}");
+    }
+    for name in ["method", "host", "path"] {
+        let said = schema["properties"][name]["description"].as_str().unwrap();
+        assert!(said.contains("Not there if the head of the request could not be read."), "{said}");
+    }
+    assert_eq!((&json["status"], &json["caused_by"]), (&400.into(), &"client".into()));
+    let text = "{method} {host} {path} {query} {user_agent} {request_header.X-Tenant} {status}";
+    assert_eq!(line(&record, &log(text)), "- - - - - - 400\n");
+    assert!(line(&record, &log("combined")).contains("] \"-\" 400 "));
+}
+
+#[test]
 fn combined_is_what_log_tools_read() {
     insta::assert_snapshot!(line(&full(), &log("combined")).trim_end());
     insta::assert_snapshot!(line(&ExchangeRecord::default(), &log("combined")).trim_end());

@@ -87,6 +87,11 @@ impl<'r> Recorded<'r> {
         self.bytes
     }
 
+    /// Whether the head of the request could be read. Of one that could not there is no method, host, path and field.
+    pub fn has_head(&self) -> bool {
+        !self.raw(Text::Method).is_empty()
+    }
+
     /// A text that is not secret; empty where there is none. The query is told by [`Recorded::write_query`] alone.
     pub fn text(&self, text: Text) -> &'r [u8] {
         match text {

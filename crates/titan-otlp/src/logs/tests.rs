@@ -160,6 +160,11 @@ fn a_record_has_the_attributes_of_the_conventions() {
     assert!(!seen.contains_key("titan.tls_ms"), "what there was not is not there");
     let seen = attributes(&records[1]);
     assert!(!seen.contains_key("http.request.method") && !seen.contains_key("url.query"));
+    for of_head in ["url.path", "server.address", "user_agent.original"] {
+        assert!(!seen.contains_key(of_head), "{of_head}: no head could be read");
+    }
+    let body = records[1].body.as_ref().unwrap().value.as_ref();
+    assert_eq!(body, Some(&Any::StringValue("no request head ".to_owned())));
     assert!(records[1].trace_id.is_empty());
 }
 

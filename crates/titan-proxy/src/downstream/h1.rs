@@ -214,7 +214,7 @@ impl Connection<'_> {
             sink: &mut response,
             text,
             upgrade: None,
-            record: Record::since(self.began.take()),
+            record: Record::since(self.began.take(), head.is_ok()),
         }
         .run(head.err())
         .await;

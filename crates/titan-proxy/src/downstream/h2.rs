@@ -276,7 +276,7 @@ async fn serve_stream(
         sink: &mut response,
         text,
         upgrade,
-        record: Record::since(is_first.then_some(origin.accepted)),
+        record: Record::since(is_first.then_some(origin.accepted), head.is_ok()),
     }
     .run(refused)
     .await;

@@ -32,7 +32,9 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
         facts.peer = origin.address;
         facts.client = snapshot.forwarding.client(origin, fields);
         facts.phases.head = noted.head_micros.map(|it| Duration::from_micros(it.get().into()));
-        record.set_request(request);
+        if noted.has_head {
+            record.set_request(request);
+        }
         match &snapshot.tracing {
             None => {
                 if let Some(trace) = fields.get(FieldName::Traceparent).and_then(trace_id) {

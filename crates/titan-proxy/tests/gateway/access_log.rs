@@ -156,6 +156,9 @@ fn a_failure_has_its_code_and_whose_doing_it_was() {
         (&"malformed".into(), &"client".into())
     );
     assert_eq!((&malformed["status"], &malformed["attempts"]), (&400.into(), &Value::Null));
+    for of_head in ["method", "host", "path", "query"] {
+        assert_eq!(malformed.get(of_head), None, "the head could not be read: {malformed}");
+    }
 }
 
 #[test]

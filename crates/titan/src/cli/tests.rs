@@ -249,7 +249,7 @@ fn the_help_of_explain() {
       titan explain --id 0198f3c2d1e04b6f9a3c5d7e8f901234
 
     The exit code is 0 whatever the response would be, and 2 if the request or the configuration is invalid. With
-    --id it is 1 if no gateway can be reached, or that request is not there.
+    --id it is 1 if no gateway can be reached, or that request is not there or cannot be judged.
     ");
 }
 

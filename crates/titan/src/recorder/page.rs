@@ -44,6 +44,14 @@ impl Exchange<'_> {
         self.0[name].as_f64().map_or_else(|| "-".to_owned(), |millis| format!("{millis:.1} ms"))
     }
 
+    /// What was requested, if its head could be read.
+    fn request(&self) -> String {
+        match self.0["method"].is_string() {
+            true => format!("{} {}://{}", self.text("method"), self.text("scheme"), self.url()),
+            false => "no request head".to_owned(),
+        }
+    }
+
     fn url(&self) -> String {
         let query =
             self.0["query"].as_str().map_or_else(String::new, |it| format!("?{}", plain(it)));
@@ -56,15 +64,7 @@ impl Exchange<'_> {
 pub(crate) fn page(exchange: &Exchange<'_>) -> String {
     let mut text = String::new();
     let add = &mut text;
-    line(
-        add,
-        format_args!(
-            "{} {}://{}",
-            exchange.text("method"),
-            exchange.text("scheme"),
-            exchange.url()
-        ),
-    );
+    line(add, format_args!("{}", exchange.request()));
     let over = match exchange.text("tls_version").as_str() {
         "-" => exchange.text("protocol"),
         tls => format!("{} over {tls}", exchange.text("protocol")),

@@ -70,6 +70,18 @@ fn a_page_has_everything_and_obeys_nothing() {
 }
 
 #[test]
+fn of_a_head_that_could_not_be_read_nothing_is_made_up() {
+    let mut exchange = exchange();
+    let members = exchange.as_object_mut().unwrap();
+    for name in ["method", "host", "path", "query"] {
+        members.remove(name);
+    }
+    let exchange = Exchange(&exchange);
+    assert!(page(&exchange).starts_with("no request head\n  HTTP/2 over TLSv1.3 from "));
+    assert!(exchange.line().contains("Z 200 - - 12.0 ms "), "{}", exchange.line());
+}
+
+#[test]
 fn bodies_are_shown_line_by_line_and_not_obeyed() {
     let mut exchange = exchange();
     exchange["request_body"] = json!({ "bytes": 53_211, "kept": 40, "encoding": "text",

@@ -7,7 +7,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use titan_testkit::{authority, certificate};
+use titan_testkit::h2::{Client, Head};
+use titan_testkit::{Peer, authority, certificate};
 
 fn start(name: &str) -> Titan {
     Titan::start(name, &FIXED.replace("admin: off", "admin: 127.0.0.1:0"))
@@ -65,6 +66,66 @@ fn an_id_that_a_trusted_proxy_has_sent_is_found_as_it_is() {
     assert!(code == Some(0) && out.contains(&format!("\n  id {id}\n")), "{out}{err}");
     let (code, _, err) = command(&titan, &["recorder", "a/b%2F"]);
     assert!(code == Some(2) && err.contains("no request has such an id"), "{err}");
+}
+
+/// The ids of heads that cannot be read, over HTTP/1.1 and over HTTP/2, and the status that each has got.
+fn asks_wrongly(titan: &Titan) -> [(String, u16); 4] {
+    let address = titan.address.parse().unwrap();
+    let sends = |head: &str| Peer::connects(address).sends(head).response();
+    let refuses = |head: &Head| {
+        let mut client = Client::begins(Peer::connects(address), &[]);
+        let stream = client.asks(head);
+        client.response(stream)
+    };
+    let long = format!("/typed?{}", "a".repeat(64));
+    let fields = (0..6).fold(Head::post("/typed"), |head, _| head.with("typed", "1"));
+    [
+        sends("POST /typed HTTP/1.1\r\nHost: typed.example\r\nHost: b\r\n\r\n"),
+        sends(&format!("POST {long} HTTP/1.1\r\nHost: typed.example\r\n\r\n")),
+        refuses(&Head::post(&long)),
+        refuses(&fields),
+    ]
+    .map(|response| (response.request_id(), response.status))
+}
+
+#[test]
+fn of_a_head_that_could_not_be_read_nothing_is_made_up() {
+    let both = "listeners: [{ address: '127.0.0.1:0', protocols: [h1, h2] }]";
+    let text = FIXED.replace("admin: off", "admin: 127.0.0.1:0");
+    let text = text.replace("listeners: [127.0.0.1:0]", both);
+    let limited = format!("{text}limits: {{ target: 64B, fields: 5 }}\n");
+    let titan = Titan::start("refused-heads", &limited);
+    for (id, status) in asks_wrongly(&titan) {
+        let (code, out, err) = command(&titan, &["recorder", &id]);
+        assert_eq!(code, Some(0), "{err}");
+        assert!(out.starts_with("no request head\n  HTTP/"), "{out}");
+        let route = "0.000 ms  no route: the head of the request could not be read\n";
+        assert!(out.contains(route) && !out.contains("\nrequest\n"), "{out}");
+        assert!(out.contains("fails with `malformed`, caused by the client\n"), "{out}");
+        assert!(out.contains(&format!("the client gets {status}, ")), "{out}");
+        let (code, out, err) = command(&titan, &["explain", "--id", &id]);
+        assert_eq!(code, Some(1), "{out}{err}");
+        assert!(out.starts_with("no request head\n") && !out.contains("makes of it"), "{out}");
+        let why = "error: this request cannot be judged: its head could not be read, \
+                   so it is not known what it asked for\n";
+        assert_eq!(err, why);
+        let (code, out, _) = command(&titan, &["explain", "--json", "--id", &id]);
+        let document: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((code, &document["explanation"]["outcome"]), (Some(1), &().into()));
+        for name in ["method", "host", "path", "query"] {
+            assert_eq!(document.get(name), None, "{out}");
+        }
+        assert_eq!(
+            (&document["status"], &document["request_head"].to_string()[..]),
+            (&status.into(), "[]")
+        );
+    }
+    let (_, out, _) = command(&titan, &["recorder", "--status", "4xx"]);
+    let told: Vec<_> = out.lines().filter(|line| line.contains(" - - ")).collect();
+    assert_eq!(told.len(), 4, "{out}");
+    assert!(!out.contains(" GET ") && !out.contains("typed"), "{out}");
+    let (_, out, _) = command(&titan, &["recorder", "--method", "GET"]);
+    assert!(out.starts_with("no such exchange; "), "{out}");
 }
 
 #[test]

@@ -234,3 +234,15 @@ fn what_became_of_a_request_is_explained_without_its_secrets() {
         assert!(!exchange.to_string().contains(secret), "{secret}: {exchange:#}");
     }
 }
+
+#[test]
+fn a_request_whose_head_could_not_be_read_is_not_judged() {
+    let desk = Desk::new();
+    let id = asks(&desk.gateway, "/not a path");
+    let (_, exchange) = document(&desk, &format!("/recorder/{id}?explain=true"));
+    let explanation = &exchange["explanation"];
+    assert_eq!((&explanation["outcome"], &explanation["replaced"]), (&Value::Null, &json!([])));
+    let why = explanation["text"].as_str().unwrap();
+    assert!(why.starts_with("its head could not be read"), "{why}");
+    assert_eq!((exchange.get("method"), &exchange["status"]), (None, &json!(400)));
+}
