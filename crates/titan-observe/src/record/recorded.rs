@@ -213,9 +213,9 @@ impl<'r> Recorded<'r> {
         kind: CaptureKind,
         secrets: &mut SecretNames,
     ) -> impl Iterator<Item = Masked<'r>> {
-        self.pairs(kind).map(|(name, value)| Masked {
+        self.pairs(kind).map(move |(name, value)| Masked {
             name,
-            value: match secrets.is_secret(name) || shows_secret(value, secrets) {
+            value: match secrets.is_secret(name) || hides(kind, name, value, secrets) {
                 true => MASK,
                 false => value,
             },
@@ -233,12 +233,12 @@ impl<'r> Recorded<'r> {
         let (start, name) = (out.len(), wanted.as_str().as_bytes());
         let named = self.pairs(kind).filter(|(of, _)| of.eq_ignore_ascii_case(name));
         let (mut count, mut is_hidden) = (0, wanted.is_secret());
-        for (_, value) in named {
+        for (name, value) in named {
             if count > 0 {
                 out.extend_from_slice(b", ");
             }
             count += 1;
-            is_hidden = is_hidden || shows_secret(value, secrets);
+            is_hidden = is_hidden || hides(kind, name, value, secrets);
             out.extend_from_slice(value);
         }
         if is_hidden && count > 0 {
@@ -271,6 +271,22 @@ impl<'r> Recorded<'r> {
         let place: Place = self.lists.texts[text as usize];
         place.of(self.lists.arena)
     }
+}
+
+/// Whether a value is hidden whatever its name is.
+fn hides(kind: CaptureKind, name: &[u8], value: &[u8], secrets: &mut SecretNames) -> bool {
+    let is_challenge =
+        kind == CaptureKind::ResponseHeader && name.eq_ignore_ascii_case(b"www-authenticate");
+    match is_challenge {
+        // What its parameters are called tells what is wanted, and nothing that anybody has; a URL in one of them may.
+        true => names_user(value) || secrets.holds_secret(&value[start_of_query(value)..]),
+        false => shows_secret(value, secrets),
+    }
+}
+
+/// Where the query of a URL in a value begins, or perhaps one that is escaped; the end if nowhere.
+fn start_of_query(value: &[u8]) -> usize {
+    value.iter().position(|byte| b"?#%".contains(byte)).unwrap_or(value.len())
 }
 
 /// Whether a value has a secret in it, or is a URL that names a user, perhaps with a password.

@@ -1,5 +1,7 @@
 //! What is noted is what is read, except for secrets.
 
+mod challenges;
+
 use super::lasting::{self, LASTING_HEADS};
 use super::*;
 use crate::secret::{JudgedName, SecretNames};
@@ -300,6 +302,8 @@ proptest! {
         ]));
         record.set_response_head(&fields(&[
             (b"Set-Cookie", SECRET.as_bytes()),
+            (b"Authentication-Info", SECRET.as_bytes()),
+            (b"WWW-Authenticate", format!("Bearer uri=\"https://a{target}\"").as_bytes()),
             (b"Location", format!("//a/b#{pair}").as_bytes()),
         ]));
         record.add_claim(name.as_bytes(), SECRET.as_bytes());
