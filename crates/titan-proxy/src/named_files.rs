@@ -1,14 +1,18 @@
 //! Warnings about files that can be used but are probably not what was meant.
 
-use titan_config::{Action, ApiKeys, Config, Location, Name, NamedPolicy, Policy, api_keys_in};
+use std::path::Path;
+use titan_config::{
+    Action, ApiKeys, Config, Location, LogDestination, LogTarget, Name, NamedPolicy, Policy,
+    api_keys_in,
+};
 use titan_io::tls::Files;
 
-/// What there is to say of pages and lists of keys, with the place of what names them.
+/// What there is to say of pages, lists of keys and logs, with the place of what names them.
 pub(crate) fn warnings(config: &Config, files: &Files) -> Vec<(Location, String)> {
     let of_pages = missing_pages(config, files);
     let of_lists = config.policies.iter().filter_map(|named| empty_list(named, files));
     let of_names = config.policies.iter().flat_map(|named| unknown_names(named, config, files));
-    of_pages.chain(of_lists).chain(of_names).collect()
+    of_pages.chain(of_lists).chain(of_names).chain(homeless_logs(config, files)).collect()
 }
 
 /// The pages of routes with files that are not there.
@@ -27,6 +31,20 @@ fn missing_pages(config: &Config, files: &Files) -> impl Iterator<Item = (Locati
             (route.location, format!("{}, which `{key}` names, is not a file", file.display()))
         });
         told.collect()
+    })
+}
+
+/// The access logs whose files cannot be created, for want of a directory. No error: it may be on the machine that serves.
+fn homeless_logs(config: &Config, files: &Files) -> impl Iterator<Item = (Location, String)> {
+    config.access_log.iter().filter_map(|log| {
+        let LogDestination::Lines(LogTarget::File { path, .. }) = &log.to else { return None };
+        let file = files.folder().join(path);
+        let folder = file.parent().unwrap_or(Path::new("/"));
+        let told = || {
+            let (folder, file) = (folder.display(), file.display());
+            format!("there is no directory {folder} for the access log {file}: the gateway does not start without it")
+        };
+        (!folder.is_dir()).then(|| (log.location, told()))
     })
 }
 

@@ -93,10 +93,13 @@ fn files_that_are_hardly_meant_are_warned_about() {
         "gone404.html, which `error_pages` names, is not a file",
         "empty has no keys: every request would be refused",
         "`limit` exempts the API key `eve`, which does not exist",
-    ] {
-        assert!(err.contains(wanted), "{wanted}: {err}");
+        ":13:5: there is no directory FOLDER/gone for the access log FOLDER/gone/a.log",
+    ]
+    .map(|wanted| wanted.replace("FOLDER", folder.to_str().unwrap()))
+    {
+        assert!(err.contains(&wanted), "{wanted}: {err}");
     }
-    assert_eq!(err.matches("warning: ").count(), 4, "{err}");
+    assert_eq!(err.matches("warning: ").count(), 5, "{err}");
     assert_eq!(check(&text, &["--strict"]).0, Some(3));
     assert_eq!(check(&text, &["--no-files", "--strict"]).0, Some(0));
 }
@@ -112,6 +115,9 @@ routes:
   - { prefix: /b, files: { root: FOLDER, fallback: there.html, error_pages: { 404: there.html } } }
   - { prefix: /c, respond: 204, apply: none }
   - { prefix: /d, respond: 204, apply: [some, limit] }
+access_log:
+  - { file: FOLDER/there.log }
+  - { file: FOLDER/gone/a.log }
 ";
 
 #[test]
