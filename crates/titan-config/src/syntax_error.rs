@@ -130,6 +130,10 @@ pub(crate) fn explain(source: &Source, at: Location, info: &str) -> Diagnostic {
                 is a string: give a number or a switch a line of its own, as `key: ${NAME}`",
         );
     }
+    if is_key_of_word(source, at, line) {
+        let error = Diagnostic::error(span, "not valid YAML: a word has no keys");
+        return error.help("write `- stdout: {}` above, and its other keys below it");
+    }
     let Some(complaint) = COMPLAINTS.iter().find(|it| info.contains(it.contains)) else {
         return Diagnostic::error(span, format!("not valid YAML: {info}"));
     };
@@ -139,6 +143,13 @@ pub(crate) fn explain(source: &Source, at: Location, info: &str) -> Diagnostic {
         Some((bracket, place)) => error.also(place, format!("inside this `{bracket}`")),
         None => error,
     }
+}
+
+/// Whether a key is to belong to the word in the line above that stands for a whole access log.
+fn is_key_of_word(source: &Source, at: Location, line: &str) -> bool {
+    let before = source.line(at.line.saturating_sub(1));
+    let indentation = |line: &str| line.len() - line.trim_start().len();
+    before.trim() == "- stdout" && indentation(line) > indentation(before) && line.contains(':')
 }
 
 /// Whether that is the brace of a `${`.

@@ -61,6 +61,7 @@ fn a_file_that_is_no_yaml() {
         ("unquoted star", "routes:\n  - host: *.example.com\n"),
         ("unquoted braces", "routes:\n  - { path: /users/{id}, respond: 204 }\n"),
         ("second colon", "routes:\n  - respond: a: b\n"),
+        ("keys of a word", "access_log:\n  - stdout\n    format: combined\n"),
         ("uneven keys", "routes:\n  - respond: 204\n   prefix: /\n"),
         ("escape", "listeners: [\"\\d\"]\n"),
         ("escaped pair", "{\"listeners\": [\"\\ud83d\\ude00\"]}"),
