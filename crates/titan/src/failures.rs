@@ -2,7 +2,7 @@
 
 use titan_config::{LogArea, LogLevel};
 use titan_observe::events::{Event, Field, Log, Repeat};
-use titan_proxy::{Gateway, RefusedHandshakes, Signal, UpstreamFailure};
+use titan_proxy::{DestinationFigures, Gateway, RefusedHandshakes, Signal, UpstreamFailure};
 
 /// Tells of what has gone wrong since the last call, and of what lasts.
 pub(crate) fn look(gateway: &Gateway) {
@@ -15,13 +15,10 @@ pub(crate) fn look(gateway: &Gateway) {
         log.tell(lost.once(Repeat::ByHour));
     }
     let logs = gateway.status().access_logs();
-    let troubles = logs.iter().filter_map(|it| Some((it.name(), it.take_trouble()?)));
-    troubles.for_each(|(name, what)| log.tell(of_access_log(name, &what)));
+    logs.iter().for_each(|it| look_at(log, &OF_LOGS, it.name(), it));
     let exporters = gateway.status().exporters();
     let traces = exporters.iter().filter(|it| it.signal == Signal::Traces);
-    let troubles =
-        traces.filter_map(|it| Some((it.collector.as_str(), it.destination.take_trouble()?)));
-    troubles.for_each(|(name, what)| log.tell(of_traces(name, &what)));
+    traces.for_each(|it| look_at(log, &OF_TRACES, it.collector.as_str(), &it.destination));
     lasting(log, (LogArea::Tls, "certificates"), gateway.warnings());
     lasting(log, (LogArea::Policy, "token_keys"), gateway.key_failures());
 }
@@ -52,17 +49,37 @@ fn of_upstream(failure: UpstreamFailure) -> Event {
         .once(Repeat::ByMinute)
 }
 
-/// A destination that fails in turn with different reasons, or comes and goes, is told of once a minute.
-fn of_access_log(name: &str, what: &str) -> Event {
-    Event::new((LogArea::Log, LogLevel::Warn), "access_log_failed", what)
-        .with(Field::Destination, name)
-        .once(Repeat::ByMinute)
+/// What is told of a destination.
+struct Kinds {
+    failed: &'static str,
+    works: &'static str,
+    what_works: &'static str,
 }
 
+const OF_LOGS: Kinds = Kinds {
+    failed: "access_log_failed",
+    works: "access_log_works",
+    what_works: "lines are written again",
+};
+
 /// The same of the collector that gets spans.
-fn of_traces(collector: &str, what: &str) -> Event {
-    Event::new((LogArea::Log, LogLevel::Warn), "traces_failed", what)
-        .with(Field::Destination, collector)
+const OF_TRACES: Kinds =
+    Kinds { failed: "traces_failed", works: "traces_work", what_works: "spans are taken again" };
+
+/// Tells what has gone wrong with a destination, and that it works again.
+fn look_at(log: &Log, kinds: &Kinds, name: &str, destination: &DestinationFigures) {
+    if let Some(what) = destination.take_trouble() {
+        log.tell(of_destination(LogLevel::Warn, kinds.failed, name, &what));
+    }
+    if destination.take_recovery() {
+        log.tell(of_destination(LogLevel::Info, kinds.works, name, kinds.what_works));
+    }
+}
+
+/// A destination that fails in turn with different reasons, or comes and goes, is told of once a minute.
+fn of_destination(level: LogLevel, kind: &'static str, name: &str, what: &str) -> Event {
+    Event::new((LogArea::Log, level), kind, what)
+        .with(Field::Destination, name)
         .once(Repeat::ByMinute)
 }
 
@@ -105,7 +122,8 @@ mod tests {
 
     #[test]
     fn an_access_log_that_fails_again_and_again_is_told_of_by_destination_and_minute() {
-        let event = of_access_log("file /a.log", "cannot write to /a.log: no storage space");
+        let what = "cannot write to /a.log: no storage space";
+        let event = of_destination(LogLevel::Warn, OF_LOGS.failed, "file /a.log", what);
         assert_eq!(event.field(Field::Destination), Some("file /a.log"));
         assert_eq!(event.repeat(), Repeat::ByMinute);
     }

@@ -240,6 +240,21 @@ fn what_cannot_be_written_is_counted_and_told_and_stops_nothing() {
 }
 
 #[test]
+fn that_a_log_is_written_again_is_told() {
+    let folder = Folder::new("again");
+    let [logs, elsewhere] = ["logs", "elsewhere"].map(|name| folder.path(name));
+    fs::create_dir(&logs).unwrap();
+    let mut titan = Titan::start("log-again", &logging_to(&format!("file: {logs}/log")));
+    fs::rename(&logs, &elsewhere).unwrap();
+    titan.signal(Signal::USR1);
+    titan.events_up_to_that(|line| line.contains("cannot open "));
+    fs::rename(&elsewhere, &logs).unwrap();
+    titan.signal(Signal::USR1);
+    let told = titan.events_up_to_that(|line| line.contains("lines are written again"));
+    assert!(told.contains(&format!("{logs}/log")), "{told}");
+}
+
+#[test]
 fn a_file_that_cannot_be_opened_is_no_start() {
     let file = titan::config("log-nowhere", &logging_to("file: /nowhere/log"));
     let (code, _, text) = titan::output(["run", "--config", file.to_str().unwrap()]);

@@ -27,6 +27,14 @@ struct Trouble {
     is_behind: bool,
     /// What is to be said.
     untaken: Option<String>,
+    /// Whether anything was said since it worked last.
+    is_told: bool,
+}
+
+impl Trouble {
+    fn is_over(&self) -> bool {
+        self.fault.is_none() && !self.is_behind
+    }
 }
 
 impl DestinationFigures {
@@ -113,7 +121,18 @@ impl DestinationFigures {
     /// What last went wrong, unless it was taken before: `cannot write to /var/log/a: No space left on device (os error 28)`. What
     /// goes on being wrong in the same way is told once.
     pub fn take_trouble(&self) -> Option<String> {
-        self.lock().untaken.take()
+        let mut trouble = self.lock();
+        let untaken = trouble.untaken.take();
+        trouble.is_told |= untaken.is_some();
+        untaken
+    }
+
+    /// Whether all that was told of is over, which is said once.
+    pub fn take_recovery(&self) -> bool {
+        let mut trouble = self.lock();
+        let is_over = trouble.is_told && trouble.is_over();
+        trouble.is_told &= !is_over;
+        is_over
     }
 
     /// Counts lines that were written.
@@ -174,8 +193,7 @@ impl DestinationFigures {
     fn settle(&self, change: impl FnOnce(&mut Trouble)) {
         let mut trouble = self.lock();
         change(&mut trouble);
-        let is_in_trouble = trouble.fault.is_some() || trouble.is_behind;
-        self.is_in_trouble.store(is_in_trouble, Ordering::Relaxed);
+        self.is_in_trouble.store(!trouble.is_over(), Ordering::Relaxed);
     }
 
     fn lock(&self) -> MutexGuard<'_, Trouble> {
@@ -209,6 +227,23 @@ mod tests {
         assert!(!figures.is_in_trouble());
         figures.fail("b".to_owned());
         assert_eq!(figures.take_trouble().as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn that_it_works_again_is_told_once_and_only_of_what_was_told() {
+        let figures = DestinationFigures::new(&LogTarget::Stdout);
+        assert!(!figures.take_recovery(), "nothing was wrong");
+        figures.fail("a".to_owned());
+        figures.fall_behind();
+        assert!(figures.take_trouble().is_some() && !figures.take_recovery());
+        figures.recover();
+        assert!(!figures.take_recovery(), "it is behind still");
+        figures.catch_up();
+        assert!(figures.take_recovery() && !figures.take_recovery());
+        figures.fail("a".to_owned());
+        figures.recover();
+        assert!(!figures.take_recovery(), "nobody has heard of it");
+        assert!(figures.take_trouble().is_some() && figures.take_recovery());
     }
 
     #[test]
