@@ -208,7 +208,7 @@ async fn tell(mut tap: Tap, reader: PieceSender, form: Form) {
         let piece = tokio::select! {
             record = tap.next() => match record {
                 Some(record) => form.exchange(&record, &mut formatter),
-                None => return,
+                None => break,
             },
             () = reader.gone() => return,
             _ = beats.tick() => match tap.take_skipped() {
@@ -224,6 +224,11 @@ async fn tell(mut tap: Tap, reader: PieceSender, form: Form) {
         }
         // There may be a record at each turn, and others have theirs in between.
         yield_now().await;
+    }
+    let skipped = tap.take_skipped();
+    if skipped > 0 {
+        // Nothing follows that could tell of a reader that takes no more.
+        let _ = reader.send(form.skipped(skipped));
     }
 }
 

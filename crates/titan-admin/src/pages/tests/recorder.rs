@@ -152,6 +152,24 @@ fn records(gateway: &Gateway, count: usize) {
     batches.try_iter().for_each(|batch| writer.take(&Arc::new(batch)));
 }
 
+#[test]
+fn what_was_left_out_is_told_at_the_end() {
+    let desk = Desk::new();
+    runtime().block_on(async {
+        let ask = Ask { target: "/tap?rate=3", ..Ask::default() };
+        let mut told = desk.responds(&ask).await.rest.take().unwrap();
+        told.next().await.expect("the first beat");
+        records(&desk.gateway, 10);
+        desk.gateway.status().recorder().limit(0);
+        let mut pieces = Vec::new();
+        while let Some(piece) = told.next().await {
+            pieces.push(String::from_utf8(piece.to_vec()).unwrap());
+        }
+        let (last, before) = pieces.split_last().unwrap();
+        assert_eq!((last.as_str(), before.len()), ("{\"skipped\":7}\n", 3), "{before:?}");
+    });
+}
+
 /// How often a call has its turn until it is responded to: in between, others have theirs.
 fn turns(desk: &Desk, target: &str) -> usize {
     let ask = Ask { target, ..Ask::default() };
