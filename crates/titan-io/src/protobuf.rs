@@ -51,6 +51,11 @@ pub fn message(field: u64, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) 
 pub fn delimited(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     write(out);
+    delimit(start, out);
+}
+
+/// Puts its length before the message that everything from `start` on is.
+pub fn delimit(start: usize, out: &mut Vec<u8>) {
     let end = out.len();
     varint((end - start) as u64, out);
     // The length is known behind the message and belongs before it.

@@ -4,15 +4,15 @@
 use super::family::{Family, Kind, Unit, whole};
 use crate::hex::hex;
 use std::time::UNIX_EPOCH;
-use titan_io::protobuf::{bytes, delimited, double, message, number, signed};
+use titan_io::protobuf::{bytes, delimit, double, message, number, signed};
 use titan_proxy::{Exemplar, Native, PartSum, Scale};
 
 /// The page as far as it has come.
 #[derive(Default)]
 pub(super) struct Messages {
     page: Vec<u8>,
-    /// The fields of the family that was begun last.
-    family: Vec<u8>,
+    /// Where the fields of the family begin that was begun last: they go up to the end.
+    family: usize,
     kind: Kind,
     /// Whether it has any metric.
     is_any: bool,
@@ -68,7 +68,7 @@ impl Messages {
     /// Begins a family; its samples follow.
     pub(super) fn begin(&mut self, family: Family) {
         self.end();
-        let out = &mut self.family;
+        let out = &mut self.page;
         bytes(field::NAME, family.name.as_bytes(), out);
         bytes(field::HELP, family.help.as_bytes(), out);
         number(field::TYPE, of_type(family.kind), out);
@@ -80,10 +80,11 @@ impl Messages {
 
     /// Ends the family that was begun last. One without metrics is left out: it would say nothing.
     fn end(&mut self) {
-        if self.is_any {
-            delimited(&mut self.page, |out| out.extend_from_slice(&self.family));
+        match self.is_any {
+            true => delimit(self.family, &mut self.page),
+            false => self.page.truncate(self.family),
         }
-        self.family.clear();
+        self.family = self.page.len();
         self.is_any = false;
     }
 
@@ -117,7 +118,7 @@ impl Messages {
 
     fn metric(&mut self, labels: &[(&str, &str)], write: impl FnOnce(&mut Vec<u8>)) {
         self.is_any = true;
-        message(field::METRIC, &mut self.family, |out| {
+        message(field::METRIC, &mut self.page, |out| {
             labels.iter().for_each(|(name, value)| label(field::LABEL, name, value, out));
             write(out);
         });
