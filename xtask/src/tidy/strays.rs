@@ -67,6 +67,7 @@ const LISTED: &[(&str, &str)] = &[
     ("dashboard/dist/icon.svg", "built: embedded into the gateway"),
     ("bench/README.md", "how to measure, and what the figures mean"),
     ("bench/chaos.md", "what is broken, how, and what the figures mean"),
+    ("bench/engines/src/bin/bench/*.py", "what a program is started through"),
     ("bench/definitions/*.conf", "the peers as they are measured"),
     ("bench/definitions/*.cfg", "the peers as they are measured"),
     ("bench/definitions/*.yaml", "Titan as it is measured"),

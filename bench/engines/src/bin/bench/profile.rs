@@ -174,7 +174,7 @@ impl Profile<'_> {
             origin.address,
             |command, _| {
                 let out = directory.join("out.%p");
-                let mut wrapped = Command::new(valgrind);
+                let mut wrapped = without_auxv(valgrind);
                 wrapped
                     .arg("--tool=callgrind")
                     .arg(format!("--callgrind-out-file={}", out.display()));
@@ -215,6 +215,14 @@ impl Profile<'_> {
         tool.wait()?;
         checked(&report?)
     }
+}
+
+/// Runs a program so that it does not find what valgrind hides from it; without Python as it is.
+fn without_auxv(program: &Path) -> Command {
+    let Ok(python) = installed("python3") else { return Command::new(program) };
+    let mut command = Command::new(python);
+    command.args(["-c", include_str!("without_auxv.py")]).arg(program);
+    command
 }
 
 /// The requests of a report without errors.
