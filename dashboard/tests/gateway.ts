@@ -1,5 +1,6 @@
 // A gateway as it is installed: the real program, with services behind it and traffic through it.
 
+import assert from "node:assert/strict";
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -225,6 +226,17 @@ export function request(address: string, path: string, options: http.RequestOpti
     sent.on("error", reject);
     sent.end(options.body);
   });
+}
+
+/** Waits until an exchange is recorded: it is once it has ended, and its client may know that first. */
+export async function isRecorded(gateway: Gateway, id: string): Promise<void> {
+  const until = Date.now() + 15_000;
+  for (;;) {
+    const { status, body } = await call(gateway, "GET", `/recorder/${id}`, "");
+    if (status === 200) return;
+    assert.equal(status, 404, body);
+    assert.ok(Date.now() < until, `${id} is not recorded: ${body}`);
+  }
 }
 
 /** A call over the Unix socket, as by somebody on the same machine. */

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { get, type IncomingMessage } from "node:http";
 import { test } from "node:test";
 import { fits, isAccessible } from "./browser";
-import { HOSTILE, request } from "./gateway";
+import { HOSTILE, isRecorded, request } from "./gateway";
 import { site } from "./site";
 
 const it = site();
@@ -11,10 +11,12 @@ const it = site();
 /** What `HOSTILE` looks like. */
 const SHOWN = "<img src=x onerror=alert(1)>\\u{202e}gnp.exe\\u{200b} end";
 
-/** Makes a request, and returns its id. */
-async function id(path: string, headers: Record<string, string> = {}): Promise<string> {
-  const { headers: got } = await request(it.gateway.listener, path, { headers });
-  return String(got["x-request-id"]);
+/** Makes a request, and returns its id once it is recorded. */
+async function id(path: string, options: Parameters<typeof request>[2] = {}): Promise<string> {
+  const { headers } = await request(it.gateway.listener, path, options);
+  const id = String(headers["x-request-id"]);
+  await isRecorded(it.gateway, id);
+  return id;
 }
 
 test("a request is found by its id, with its phases and what was decided", async () => {
@@ -104,7 +106,7 @@ test("one that is not recorded says so, and why", async () => {
 });
 
 test("what clients and services send is shown as text, never obeyed", async () => {
-  const found = await id("/shop/%3Cb%3E?q=%1b[31m", { "User-Agent": HOSTILE, Referer: HOSTILE });
+  const found = await id("/shop/%3Cb%3E?q=%1b[31m", { headers: { "User-Agent": HOSTILE, Referer: HOSTILE } });
   await it.visit(`#/requests/${found}`, async (page) => {
     const values = page.locator("dl.head dd").filter({ hasText: "<img src=x" });
     await values.first().waitFor();
@@ -121,7 +123,7 @@ test("what clients and services send is shown as text, never obeyed", async () =
 });
 
 test("a head that is too long to be kept says so", async () => {
-  const found = await id("/health", { "X-Long": "x".repeat(13_000) });
+  const found = await id("/health", { headers: { "X-Long": "x".repeat(13_000) } });
   await it.visit(`#/requests/${found}`, async (page) => {
     await page.getByLabel("Request head").getByText("… 1 field is cut off").waitFor();
     assert.equal(await page.getByLabel("Response head").getByText("cut off").count(), 0);
@@ -131,8 +133,7 @@ test("a head that is too long to be kept says so", async () => {
 test("the beginning of bodies is shown as text, line by line", async () => {
   const hostile = "<img src=x onerror=alert(1)>\u202e\u001b[31m";
   const body = `{\n\t"a": "${hostile}",\r\n${"b".repeat(100)}\n}\n`;
-  const { headers } = await request(it.gateway.listener, "/flaky/1", { method: "POST", body });
-  await it.visit(`#/requests/${String(headers["x-request-id"])}`, async (page) => {
+  await it.visit(`#/requests/${await id("/flaky/1", { method: "POST", body })}`, async (page) => {
     const sent = page.getByRole("region", { name: "Request body, its beginning" });
     await sent.waitFor();
     const start = '{\n    "a": "<img src=x onerror=alert(1)>\\u{202e}\\u{1b}[31m",\nb';
@@ -143,9 +144,8 @@ test("the beginning of bodies is shown as text, line by line", async () => {
     assert.equal(await page.locator("#page img").count(), 0);
     await isAccessible(page, "bodies");
   });
-  const other = await request(it.gateway.listener, "/flaky/2", { method: "POST", body: "\0\u0001\u0002ab" });
   await it.visit(
-    `#/requests/${String(other.headers["x-request-id"])}`,
+    `#/requests/${await id("/flaky/2", { method: "POST", body: "\0\u0001\u0002ab" })}`,
     async (page) => {
       await page.getByText("5 bytes, in base64").waitFor();
       await fits(page, "bodies");
@@ -160,7 +160,7 @@ test("the beginning of bodies is shown as text, line by line", async () => {
 
 test("no secret is on the page", async () => {
   const headers = { Authorization: "Bearer s3cret-a", Cookie: "session=s3cret-b" };
-  const found = await id("/shop/a?token=s3cret-c", headers);
+  const found = await id("/shop/a?token=s3cret-c", { headers });
   await it.visit(`#/requests/${found}`, async (page) => {
     await page.getByRole("list", { name: "Decisions" }).waitFor();
     assert.ok(!(await page.content()).includes("s3cret"));
@@ -196,6 +196,8 @@ test("the tap shows what ends now, waits during a pause, and keeps 500", async (
     const rows = page.locator("table.requests tbody tr");
     await page.waitForFunction(() => document.querySelectorAll("table.requests tbody tr").length > 20);
     await page.getByRole("button", { name: "Pause" }).click();
+    // Rows are drawn until it says so.
+    await page.getByText(/paused; \d+ came since/).waitFor();
     const [count, first] = [await rows.count(), await rows.first().textContent()];
     await page.getByText(/paused; \d\d+ came since/).waitFor();
     assert.deepEqual([await rows.count(), await rows.first().textContent()], [count, first]);
