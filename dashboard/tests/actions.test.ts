@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
 import { isAccessible } from "./browser";
-import { call } from "./gateway";
+import { call, whileItFails } from "./gateway";
 import { site } from "./site";
 
 const it = site();
@@ -53,8 +53,10 @@ test("nothing is done where the question is answered with no", async () => {
     await page.getByRole("dialog").waitFor();
     await page.keyboard.press("Escape");
     await page.getByRole("dialog").waitFor({ state: "detached" });
-    assert.ok(await button.evaluate((it) => it === document.activeElement), "the focus is back");
-    assert.ok(!it.gateway.lines.some((line) => line.includes("eject")));
+    // It comes back after the dialog has gone.
+    const focused = await button.elementHandle();
+    await page.waitForFunction((it) => it === document.activeElement, focused);
+    assert.ok(!it.gateway.lines.some((line) => line.includes(`eject ${address}`)));
   });
 });
 
@@ -81,16 +83,13 @@ test("a breaker is opened, closed and released under traffic", async () => {
 
 test("an endpoint that fails says why and since when", async () => {
   const service = it.gateway.services[1]!;
-  service.status = 503;
-  try {
-    await it.visit("#/upstreams/shop", async (page) => {
+  await whileItFails(it.gateway, "shop", service, () =>
+    it.visit("#/upstreams/shop", async (page) => {
       const endpoint = page.locator(".endpoints > li").filter({ hasText: service.address });
       await endpoint.getByText("ejected: ").waitFor();
       await endpoint.getByText(/\d responses in a row were errors, since \d\d:\d\d:\d\d/).waitFor();
-    });
-  } finally {
-    service.status = 200;
-  }
+    }),
+  );
 });
 
 test("a refused order says why, and can be tried again", async () => {
@@ -108,7 +107,7 @@ test("a refused order says why, and can be tried again", async () => {
     await page.getByRole("button", { name: `Eject ${address}` }).click();
     await confirms(page, "Eject");
     await page.getByRole("alert").getByText("too many orders wait <b>now</b>").waitFor();
-    assert.ok(await page.getByRole("dialog").getByRole("button", { name: "Eject", exact: true }).isEnabled());
+    await page.getByRole("dialog").getByRole("button", { name: "Eject", exact: true, disabled: false }).waitFor();
   });
 });
 
@@ -143,11 +142,12 @@ test("a line of the file can be found and sent to somebody", async () => {
     await find.press("Enter");
     await page.getByText("1 of 4").waitFor();
     await find.press("Enter");
+    await page.getByText("2 of 4").waitFor();
     const line = await page.locator(".line.marked").textContent();
     assert.match(line!, /endpoints:/);
-    const address = page.url();
-    assert.match(address, /find=endpoints%3A&line=\d+/);
+    await page.waitForURL(/find=endpoints%3A&line=\d+/);
     await page.reload();
+    await page.getByText("2 of 4").waitFor();
     assert.equal(await page.locator(".line.marked").textContent(), line);
     await find.press("Shift+Enter");
     await page.getByText("1 of 4").waitFor();

@@ -51,6 +51,11 @@ export async function signIn(page: Page, base: string, token: string, hash = "")
   await page.getByRole("navigation", { name: "Pages" }).waitFor();
 }
 
+/** Waits until the focus is on what has that id: it goes there after the page is drawn. */
+export async function hasFocus(page: Page, id: string): Promise<void> {
+  await page.waitForFunction((id) => document.activeElement?.id === id, id);
+}
+
 /** Nothing that keeps anybody from reading or using it, as far as axe-core finds. */
 export async function isAccessible(page: Page, what: string): Promise<void> {
   await page.evaluate(axe.source);

@@ -228,6 +228,25 @@ export function request(address: string, path: string, options: http.RequestOpti
   });
 }
 
+/** Has a service fail while something is looked at, and gives its endpoint back to the tests that follow. */
+export async function whileItFails(
+  gateway: Gateway,
+  upstream: string,
+  service: Service,
+  look: () => Promise<void>,
+): Promise<void> {
+  service.status = 503;
+  try {
+    await look();
+  } finally {
+    // First: traffic goes on, and would have it ejected again.
+    service.status = 200;
+    const order = { action: "restore", endpoint: service.address };
+    const { status, body } = await call(gateway, "POST", `/upstreams/${upstream}`, JSON.stringify(order));
+    assert.equal(status, 204, body);
+  }
+}
+
 /** Waits until an exchange is recorded: it is once it has ended, and its client may know that first. */
 export async function isRecorded(gateway: Gateway, id: string): Promise<void> {
   const until = Date.now() + 15_000;
