@@ -70,6 +70,10 @@ fn a_request_whose_turn_comes_goes_where_requests_go_by_then() {
     waits_for(&gateway, 1, 0);
     let mut second = asks(&gateway, "/");
     waits_for(&gateway, 1, 1);
+    // A request runs before its endpoint has accepted the connection.
+    waits_until("the first one has an endpoint", || {
+        upstreams.iter().any(|upstream| upstream.connections() == 1)
+    });
     let [one, other] = [0, 1].map(|place: usize| upstreams[place].connections());
     let next = &upstreams[usize::from(one > other)];
     let (upstream, address) = ("u".to_owned(), next.address().to_string());

@@ -222,6 +222,8 @@ fn opens(config: &Config, file: &Path, is_fast: bool) -> (Records, Vec<String>) 
 impl Drop for Program {
     fn drop(&mut self) {
         if !self.folder.as_os_str().is_empty() {
+            // What is still to be written would make the folder again.
+            self.reloading.iter().filter_map(Reloading::storage).for_each(|it| it.release());
             let _ = std::fs::remove_dir_all(&self.folder);
         }
     }

@@ -89,6 +89,8 @@ fn a_socket_can_be_elsewhere_or_off() {
     assert_eq!(code, Some(1));
     assert!(err.contains(&format!("cannot listen on unix:{}", path.display())), "{err}");
     drop(titan);
+    // It was killed.
+    fs::remove_file(&path).unwrap();
     let titan = Titan::start("off", &serving(200, ", socket: off"));
     assert!(!titan.socket.exists());
     let (code, _, err) = output(["reload", "-c", titan.file.to_str().unwrap()]);
@@ -383,6 +385,9 @@ fn a_unix_socket_as_the_address_serves_everything() {
         let stream = UnixStream::connect(&path).unwrap();
         assert_eq!(call(stream, method, target, &[], "").0, 200, "{target}");
     }
+    drop(titan);
+    // It was killed.
+    fs::remove_file(&path).unwrap();
 }
 
 #[test]
