@@ -22,7 +22,11 @@ type door struct {
 type state struct {
 	fault
 	over chan struct{}
+	// taken is closed when a connection was accepted that nobody serves.
+	taken chan struct{}
 }
+
+func newState(f fault) *state { return &state{f, make(chan struct{}), make(chan struct{})} }
 
 // backlog is how many connections wait to be accepted where nothing is the matter.
 const backlog = 1024
@@ -33,7 +37,7 @@ func listen(address string) (*door, error) {
 		return nil, err
 	}
 	d := &door{TCPListener: listener.(*net.TCPListener), conns: make(map[string]*net.TCPConn)}
-	d.now.Store(&state{faults["none"], make(chan struct{})})
+	d.now.Store(newState(faults["none"]))
 	return d, nil
 }
 
@@ -45,12 +49,12 @@ func (d *door) fail(name string) error {
 	if err != nil {
 		return err
 	}
-	s := &state{next, make(chan struct{})}
+	s := newState(next)
 	last := d.now.Swap(s)
 	close(last.over)
 	switch {
 	case next.welcome == unaccepted:
-		return d.crowd(s.over)
+		return d.crowd(s)
 	case last.welcome == unaccepted:
 		return d.setBacklog(backlog)
 	}
@@ -69,6 +73,7 @@ func (d *door) Accept() (net.Conn, error) {
 			go closeAfter(s.over, conn)
 		case unaccepted:
 			_ = conn.Close()
+			close(s.taken)
 			<-s.over
 		default:
 			d.keep(conn)
@@ -89,13 +94,13 @@ func (d *door) connection(peer string) *net.TCPConn {
 	return d.conns[peer]
 }
 
-// crowd fills the queue of connections until over: the next SYN gets no answer.
-func (d *door) crowd(over <-chan struct{}) error {
+// crowd fills the queue of connections until s is over: the next SYN gets no answer.
+func (d *door) crowd(s *state) error {
 	const queue, patience = 1, 100 * time.Millisecond
 	if err := d.setBacklog(queue); err != nil {
 		return err
 	}
-	// One is accepted by the turn of Accept that has begun, and the kernel takes one more than it is told.
+	// The kernel takes one more than it is told.
 	for range queue + 3 {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", d.Addr().String())
@@ -103,7 +108,12 @@ func (d *door) crowd(over <-chan struct{}) error {
 		if err != nil {
 			return nil
 		}
-		go closeAfter(over, conn)
+		go closeAfter(s.over, conn)
+		// The first is accepted by the turn of Accept that has begun: until then there would be room for another one.
+		select {
+		case <-s.taken:
+		case <-s.over:
+		}
 	}
 	return nil
 }
