@@ -34,8 +34,8 @@ pub(super) struct LogFile<D: Disk = RealDisk> {
     failed: Pace,
     /// When a rotation failed.
     not_rotated: Pace,
-    /// Whether something fails that does not keep lines from being written: a rotation, or opening another file.
-    is_stuck: bool,
+    /// What fails that does not keep lines from being written.
+    stuck: Option<Stuck>,
     /// When it was looked whether the file is where it was.
     looked: Pace,
 }
@@ -51,6 +51,26 @@ struct Current {
     /// made. One that does not know that says when the file was last modified.
     begun: SystemTime,
     rest: Rest,
+}
+
+/// What fails while lines are written all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stuck {
+    /// Renaming the file, or deleting an old one, until that is done.
+    Rotation,
+    /// Opening the path, which leads elsewhere: until that is done, or the file is back.
+    Opening,
+}
+
+/// Where the open file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// The path leads to it.
+    Kept,
+    /// The path leads elsewhere, or nowhere.
+    Left,
+    /// Where the path leads cannot be seen.
+    Unseen,
 }
 
 /// How long another process may take to write what it has begun to.
@@ -85,18 +105,8 @@ impl<D: Disk> LogFile<D> {
     ) -> io::Result<LogFile<D>> {
         let current = Some(Current::of(file, &path)?);
         let [failed, not_rotated, looked] = [(); 3].map(|()| Pace::default());
-        let is_stuck = false;
-        Ok(LogFile {
-            path,
-            rotation,
-            figures,
-            disk,
-            current,
-            failed,
-            not_rotated,
-            is_stuck,
-            looked,
-        })
+        let stuck = None;
+        Ok(LogFile { path, rotation, figures, disk, current, failed, not_rotated, stuck, looked })
     }
 
     /// Writes them, at once if no rotation lies between them. What cannot be written is dropped; the next attempt comes a second
@@ -138,21 +148,30 @@ impl<D: Disk> LogFile<D> {
             return;
         }
         self.looked.note(now);
-        if !self.is_in_place() {
+        let place = self.place();
+        if place == Place::Left {
             self.open_anew(now);
-        } else if let Some(current) = &mut self.current
+            return;
+        }
+        if place == Place::Kept && self.stuck == Some(Stuck::Opening) {
+            // Whoever moved it, or its directory, has moved it back.
+            self.stuck = None;
+        }
+        if let Some(current) = &mut self.current
             && let Ok(metadata) = current.file.metadata()
         {
             current.size = metadata.len();
         }
     }
 
-    /// Whether what is open is what the path leads to, as far as can be seen.
-    fn is_in_place(&self) -> bool {
-        let Some(current) = &self.current else { return false };
+    /// Whether what is open is what the path leads to.
+    fn place(&self) -> Place {
+        let Some(current) = &self.current else { return Place::Left };
         match fs::metadata(&self.path) {
-            Ok(metadata) => identity(&metadata) == current.identity,
-            Err(error) => error.kind() != io::ErrorKind::NotFound,
+            Ok(metadata) if identity(&metadata) == current.identity => Place::Kept,
+            Ok(_) => Place::Left,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Place::Left,
+            Err(_) => Place::Unseen,
         }
     }
 
@@ -162,7 +181,7 @@ impl<D: Disk> LogFile<D> {
         match opened {
             Ok(next) => {
                 self.take(next);
-                self.is_stuck = false;
+                self.stuck = None;
                 self.figures.recover();
             }
             Err(error) => {
@@ -173,7 +192,7 @@ impl<D: Disk> LogFile<D> {
                 self.figures.fail(format!("cannot open {}: {error}", self.path.display()));
                 match self.current {
                     Some(_) => {
-                        self.is_stuck = true;
+                        self.stuck = Some(Stuck::Opening);
                         self.not_rotated.note(now);
                     }
                     None => self.failed.note(now),
@@ -213,7 +232,7 @@ impl<D: Disk> LogFile<D> {
         // A link stays where it is: what it leads to is renamed.
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         // One that somebody has moved has its name already.
-        let is_in_place = self.is_in_place();
+        let is_in_place = self.place() != Place::Left;
         let renamed = match is_in_place {
             true => rotation::set_aside(&mut self.disk, &path, now),
             false => Ok(()),
@@ -221,11 +240,11 @@ impl<D: Disk> LogFile<D> {
         match renamed {
             Ok(()) => self.open_anew(now),
             Err(error) => {
-                self.is_stuck = true;
+                self.stuck = Some(Stuck::Rotation);
                 self.figures.fail(format!("cannot rename {}: {error}", path.display()));
             }
         }
-        if self.is_stuck {
+        if self.stuck.is_some() {
             self.not_rotated.note(now);
         } else if is_in_place {
             self.remove_old(&path, keep);
@@ -234,7 +253,7 @@ impl<D: Disk> LogFile<D> {
 
     fn remove_old(&mut self, path: &Path, keep: u16) {
         if let Err((old, error)) = rotation::remove_old(path, keep) {
-            self.is_stuck = true;
+            self.stuck = Some(Stuck::Rotation);
             self.figures.fail(format!("cannot delete {}: {error}", old.display()));
         }
     }
@@ -260,7 +279,7 @@ impl<D: Disk> LogFile<D> {
         let (done, result) = rest.append(lines, from..to, &mut write, &self.figures);
         current.size += bytes;
         match result {
-            Ok(()) if self.is_stuck => {}
+            Ok(()) if self.stuck.is_some() => {}
             Ok(()) => self.figures.recover(),
             Err(error) => self.fail_to_write(now, &error),
         }

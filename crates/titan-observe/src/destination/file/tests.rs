@@ -343,6 +343,30 @@ fn lines_for_no_file_are_dropped() {
 }
 
 #[test]
+fn a_directory_that_is_moved_away_and_back_is_no_trouble_any_more() {
+    let place = Folder::new();
+    let (here, away) = (place.join("logs"), place.join("away"));
+    fs::create_dir(&here).unwrap();
+    let figures = figures();
+    let path = here.join("a.log");
+    let opened = RealDisk.open(&path).unwrap();
+    let mut file = LogFile::on(RealDisk, path, None, opened, Arc::clone(&figures)).unwrap();
+    let now = SystemTime::now();
+    file.write(&numbered(0, 1), now);
+    fs::rename(&here, &away).unwrap();
+    file.write(&numbered(1, 1), now + SECOND);
+    assert!(figures.is_in_trouble(), "nobody finds the lines by the path");
+    fs::write(&here, "").unwrap();
+    file.write(&numbered(2, 1), now + 2 * SECOND);
+    assert!(figures.is_in_trouble(), "where the path leads cannot be seen");
+    fs::remove_file(&here).unwrap();
+    fs::rename(&away, &here).unwrap();
+    file.write(&numbered(3, 1), now + 3 * SECOND);
+    assert!(!figures.is_in_trouble());
+    assert_eq!(numbers(&fs::read(here.join("a.log")).unwrap()), [0, 1, 2, 3]);
+}
+
+#[test]
 fn a_line_that_another_process_is_writing_is_left_to_it() {
     let folder = Folder::new();
     let path = folder.join("a.log");
