@@ -205,21 +205,21 @@ async fn tell(mut tap: Tap, reader: PieceSender, form: Form) {
     let (mut formatter, mut beats) = (FullFormatter::default(), interval(BEAT));
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let piece = tokio::select! {
+        let (piece, told) = tokio::select! {
             record = tap.next() => match record {
-                Some(record) => form.exchange(&record, &mut formatter),
+                Some(record) => (form.exchange(&record, &mut formatter), 1),
                 None => break,
             },
             () = reader.gone() => return,
             _ = beats.tick() => match tap.take_skipped() {
-                0 => form.beat(),
-                skipped => form.skipped(skipped),
+                0 => (form.beat(), 0),
+                skipped => (form.skipped(skipped), skipped),
             },
         };
         // What a slow reader does not take is left out, and counted.
         match reader.send(piece) {
             Ok(()) => {}
-            Err(NotSent::Full) => tap.skip(),
+            Err(NotSent::Full) => tap.skip(told),
             Err(NotSent::Gone) => return,
         }
         // There may be a record at each turn, and others have theirs in between.

@@ -110,9 +110,9 @@ impl Tap {
         self.records.recv().await
     }
 
-    /// Says that the reader has not taken one.
-    pub fn skip(&self) {
-        self.skipped.fetch_add(1, Ordering::Relaxed);
+    /// Says that the reader has not taken so many.
+    pub fn skip(&self, count: usize) {
+        self.skipped.fetch_add(count, Ordering::Relaxed);
     }
 
     /// How many were left out since this was asked last: there were more than are told in a second, or than the reader took.

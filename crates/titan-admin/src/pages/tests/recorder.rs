@@ -170,6 +170,39 @@ fn what_was_left_out_is_told_at_the_end() {
     });
 }
 
+#[test]
+fn a_count_of_what_was_left_out_that_does_not_fit_is_told_later() {
+    const ALL: usize = 400;
+    let desk = Desk::new();
+    runtime().block_on(async {
+        tokio::time::pause();
+        let ask = Ask { target: "/tap?rate=1000", ..Ask::default() };
+        let mut told = desk.responds(&ask).await.rest.take().unwrap();
+        told.next().await.expect("the first beat");
+        records(&desk.gateway, ALL);
+        let (mut exchanges, mut skipped) = (0, 0);
+        let mut count = |piece: Arc<[u8]>| {
+            let document: Value = serde_json::from_slice(&piece).unwrap_or_default();
+            match document["skipped"].as_u64() {
+                Some(more) => skipped += more,
+                None => exchanges += u64::from(document.is_object()),
+            }
+        };
+        // The reader takes nothing while it is twice to be told how many it has missed.
+        tokio::time::sleep(Duration::from_secs(25)).await;
+        for _ in 0..10 {
+            count(told.next().await.unwrap());
+        }
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        desk.gateway.status().recorder().limit(0);
+        while let Some(piece) = told.next().await {
+            count(piece);
+        }
+        assert!(skipped > 0 && exchanges > 0);
+        assert_eq!(exchanges + skipped, ALL as u64);
+    });
+}
+
 /// How often a call has its turn until it is responded to: in between, others have theirs.
 fn turns(desk: &Desk, target: &str) -> usize {
     let ask = Ask { target, ..Ask::default() };
