@@ -275,6 +275,14 @@ impl ExchangeRecord {
         }
     }
 
+    /// Whether its trace may be told of: it was chosen, or has failed, or the client names one that others tell of.
+    pub fn may_be_traced(&self) -> bool {
+        match self.facts.trace {
+            Some(trace) => trace.is_sampled() || self.facts.is_error(),
+            None => !self.text(Text::TraceId).is_empty(),
+        }
+    }
+
     /// Notes how the exchange has failed.
     pub fn fail(&mut self, error: Error) {
         self.facts.caused_by = Some(error.side);
@@ -360,6 +368,13 @@ impl Default for Facts {
             peer: None,
             trace: None,
         }
+    }
+}
+
+impl Facts {
+    /// Whether it counts as an error: it names a failure, or its status is a 5xx.
+    pub fn is_error(&self) -> bool {
+        self.caused_by.is_some() || self.status.is_some_and(|status| status.class() == 5)
     }
 }
 

@@ -7,7 +7,7 @@
 //! A worker copies a record into memory of its own, and hands that on when it is full and at each tick. It never waits:
 //! while [`MAX_BATCHES`] of its batches are on their way, its further records are dropped, and counted.
 
-use crate::record::{ExchangeRecord, Text};
+use crate::record::ExchangeRecord;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -24,20 +24,25 @@ const SMALL: usize = BATCH / 4;
 /// How many emptied batches a worker gets back; others are freed.
 const MAX_RETURNED: usize = 4;
 
-/// Memory of a batch: for its records, and for where the notable ones begin.
-type Memory = (Vec<u8>, Vec<u32>);
+/// Memory of a batch: for its records, and for where some of them begin.
+type Memory = (Vec<u8>, Marks);
+
+/// Where those records begin that somebody may look for: who does need not read the others.
+#[derive(Default)]
+struct Marks {
+    notable: Vec<u32>,
+    traced: Vec<u32>,
+}
 
 /// A worker's end.
 pub struct Ring<M> {
     filling: Vec<u8>,
-    /// Where in it the notable ones begin.
-    notable: Vec<u32>,
+    /// Where in it some of them begin.
+    marks: Marks,
     /// Where in it the last one begins.
     last: u32,
     /// How many records `filling` has.
     records: u64,
-    /// Whether one of them belongs to a trace.
-    has_traces: bool,
     /// How many were dropped since that was asked.
     dropped: u64,
     on_their_way: Arc<AtomicUsize>,
@@ -49,14 +54,23 @@ pub struct Ring<M> {
 /// Records of one worker. Their memory goes back to it, or is freed, when this is dropped.
 pub struct Batch {
     records: Vec<u8>,
-    /// Where the notable ones begin.
-    notable: Vec<u32>,
+    marks: Marks,
     /// Where the last one begins.
     last: u32,
-    has_traces: bool,
     is_on_its_way: AtomicBool,
     on_their_way: Arc<AtomicUsize>,
     give_back: SyncSender<Memory>,
+}
+
+impl Marks {
+    fn clear(&mut self) {
+        self.notable.clear();
+        self.traced.clear();
+    }
+
+    fn capacity(&self) -> usize {
+        (self.notable.capacity() + self.traced.capacity()) * size_of::<u32>()
+    }
 }
 
 impl<M: From<Batch>> Ring<M> {
@@ -65,10 +79,9 @@ impl<M: From<Batch>> Ring<M> {
         let (give_back, emptied) = sync_channel(MAX_RETURNED);
         Ring {
             filling: Vec::new(),
-            notable: Vec::new(),
+            marks: Marks::default(),
             last: 0,
             records: 0,
-            has_traces: false,
             dropped: 0,
             on_their_way: Arc::default(),
             emptied,
@@ -85,13 +98,15 @@ impl<M: From<Batch>> Ring<M> {
         }
         self.last = u32::try_from(self.filling.len()).expect("bounded by `BATCH`");
         if is_notable {
-            self.notable.push(self.last);
+            self.marks.notable.push(self.last);
+        }
+        if record.may_be_traced() {
+            self.marks.traced.push(self.last);
         }
         if self.filling.len() >= SMALL && self.filling.capacity() < WHOLE {
             self.filling.reserve_exact(WHOLE - self.filling.len());
         }
         record.write_to(&mut self.filling);
-        self.has_traces |= !record.text(Text::TraceId).is_empty();
         self.records += 1;
     }
 
@@ -115,15 +130,14 @@ impl<M: From<Batch>> Ring<M> {
         if self.on_their_way.load(Ordering::Acquire) >= MAX_BATCHES {
             return false;
         }
-        let (records, notable) = self.emptied.try_recv().unwrap_or_default();
+        let (records, marks) = self.emptied.try_recv().unwrap_or_default();
         let records = std::mem::replace(&mut self.filling, records);
-        let notable = std::mem::replace(&mut self.notable, notable);
+        let marks = std::mem::replace(&mut self.marks, marks);
         self.on_their_way.fetch_add(1, Ordering::Relaxed);
         let batch = Batch {
             records,
-            notable,
+            marks,
             last: self.last,
-            has_traces: std::mem::take(&mut self.has_traces),
             is_on_its_way: AtomicBool::new(true),
             on_their_way: Arc::clone(&self.on_their_way),
             give_back: self.give_back.clone(),
@@ -150,17 +164,21 @@ impl Batch {
 
     /// The notable ones, each with those behind it.
     pub fn notable(&self) -> impl Iterator<Item = &[u8]> {
-        self.notable.iter().map(|start| &self.records[*start as usize..])
+        self.at(&self.marks.notable)
     }
 
-    /// Whether any of them belongs to a trace. Who looks for traces need not read the others.
-    pub fn has_traces(&self) -> bool {
-        self.has_traces
+    /// Those whose trace may be told of ([`ExchangeRecord::may_be_traced`]), each with those behind it.
+    pub fn traced(&self) -> impl Iterator<Item = &[u8]> {
+        self.at(&self.marks.traced)
+    }
+
+    fn at<'b>(&'b self, marks: &'b [u32]) -> impl Iterator<Item = &'b [u8]> {
+        marks.iter().map(|start| &self.records[*start as usize..])
     }
 
     /// The memory that it takes.
     pub fn capacity(&self) -> usize {
-        size_of::<Batch>() + self.records.capacity() + self.notable.capacity() * size_of::<u32>()
+        size_of::<Batch>() + self.records.capacity() + self.marks.capacity()
     }
 
     /// Says that it has come to its reader, who may keep it: it is under way no more.
@@ -174,12 +192,12 @@ impl Batch {
 impl Drop for Batch {
     fn drop(&mut self) {
         let mut records = std::mem::take(&mut self.records);
-        let mut notable = std::mem::take(&mut self.notable);
+        let mut marks = std::mem::take(&mut self.marks);
         records.clear();
-        notable.clear();
+        marks.clear();
         // What a long record has made larger than usual would stay so.
         if records.capacity() <= WHOLE {
-            let _ = self.give_back.try_send((records, notable));
+            let _ = self.give_back.try_send((records, marks));
         }
         self.arrive();
     }
@@ -188,7 +206,9 @@ impl Drop for Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Recorded;
+    use crate::record::{Recorded, Text};
+    use crate::trace::{Sampling, TraceContext};
+    use titan_http::Status;
 
     fn record(path: &str) -> ExchangeRecord {
         let mut record = ExchangeRecord::default();
@@ -220,6 +240,34 @@ mod tests {
         let notable: Vec<_> = batch.notable().map(|it| Recorded::first_of(it).unwrap().0).collect();
         assert_eq!((notable.len(), notable[0].path()), (1, &b"/b"[..]));
         assert_eq!(ring.take_dropped(), 0);
+    }
+
+    #[test]
+    fn who_looks_for_traces_finds_them_without_reading_the_others() {
+        let (sender, receiver) = sync_channel::<Batch>(MAX_BATCHES);
+        let mut ring = Ring::new(sender);
+        let context = |sampling| Some(TraceContext { trace_id: 1, parent: 0, span: 1, sampling });
+        let mut push = |path: &str, change: &dyn Fn(&mut ExchangeRecord)| {
+            let mut record = record(path);
+            change(&mut record);
+            ring.push(&record, false);
+        };
+        push("/none", &|_| ());
+        push("/sampled", &|it| it.facts.trace = context(Sampling::Sampled));
+        push("/dropped", &|it| {
+            it.facts.trace = context(Sampling::Dropped);
+            it.set(Text::TraceId, b"1");
+        });
+        push("/failed", &|it| {
+            it.facts.trace = context(Sampling::Dropped);
+            it.facts.status = Some(Status::BAD_GATEWAY);
+        });
+        push("/named", &|it| it.set(Text::TraceId, b"1"));
+        assert!(ring.flush());
+        let batch = receiver.try_recv().unwrap();
+        let traced: Vec<_> = batch.traced().map(|it| Recorded::first_of(it).unwrap().0).collect();
+        let traced: Vec<_> = traced.iter().map(Recorded::path).collect();
+        assert_eq!(traced, [&b"/sampled"[..], b"/failed", b"/named"]);
     }
 
     /// Pushes until one is dropped; how many were taken.
@@ -279,7 +327,7 @@ mod tests {
             }
             assert!(ring.flush());
             let batch = receiver.try_recv().unwrap();
-            let marks = batch.notable.capacity() * size_of::<u32>();
+            let marks = batch.marks.capacity();
             let memory = batch.records.capacity() + marks + size_of::<Batch>();
             assert_eq!(batch.capacity(), memory);
             assert!(batch.records.capacity() <= WHOLE && marks <= 2_048, "{memory}");

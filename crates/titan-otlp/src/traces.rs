@@ -31,6 +31,12 @@ impl TraceWriter {
         TraceWriter { always: tracing.always.clone(), spans, lines, destination }
     }
 
+    fn add(&mut self, record: &Recorded<'_>) {
+        if let Some(trace) = traced(&self.always, record) {
+            self.spans.write(record, &trace, &mut self.lines);
+        }
+    }
+
     fn destination(&self) -> MutexGuard<'_, Destination> {
         self.destination.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -41,24 +47,26 @@ fn traced(always: &TraceAlways, record: &Recorded<'_>) -> Option<TraceContext> {
     let facts = &record.facts;
     let trace = facts.trace.filter(|_| facts.event != Event::TunnelOpened)?;
     let TraceAlways { failures, slower_than } = always;
-    let is_failed =
-        || facts.caused_by.is_some() || facts.status.is_some_and(|status| status.class() == 5);
     // How long a tunnel or a download lasts is for its client to say.
     let is_slow = |limit| facts.event != Event::TunnelClosed && record.time_to_head() > limit;
     let is_told =
-        trace.is_sampled() || *failures && is_failed() || slower_than.is_some_and(is_slow);
+        trace.is_sampled() || *failures && facts.is_error() || slower_than.is_some_and(is_slow);
     is_told.then_some(trace)
 }
 
 impl Subscriber for TraceWriter {
     fn take(&mut self, batch: &Arc<Batch>) {
-        let mut records = batch.records();
         self.lines.clear();
-        while let Some((record, rest)) = Recorded::first_of(records) {
-            if let Some(trace) = traced(&self.always, &record) {
-                self.spans.write(&record, &trace, &mut self.lines);
+        match self.always.slower_than {
+            None => batch.traced().filter_map(Recorded::first_of).for_each(|(it, _)| self.add(&it)),
+            // Any of them may be a slow one.
+            Some(_) => {
+                let mut records = batch.records();
+                while let Some((record, rest)) = Recorded::first_of(records) {
+                    self.add(&record);
+                    records = rest;
+                }
             }
-            records = rest;
         }
         if !self.lines.is_empty() {
             self.destination().write(&self.lines, SystemTime::now());

@@ -36,16 +36,11 @@ impl ExemplarNotes {
 
 impl Subscriber for ExemplarNotes {
     fn take(&mut self, batch: &Arc<Batch>) {
-        if !batch.has_traces() {
-            return;
-        }
-        let mut records = batch.records();
-        while let Some((record, rest)) = Recorded::first_of(records) {
+        for (record, _) in batch.traced().filter_map(Recorded::first_of) {
             // A tunnel is counted when it opens; how long it lasts is no duration of a request.
             if record.facts.event == Event::Request {
                 self.note(&record);
             }
-            records = rest;
         }
     }
 }
