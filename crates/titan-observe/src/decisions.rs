@@ -222,19 +222,20 @@ mod tests {
         let micros = Duration::from_micros;
         record.set(Text::Route, b"api");
         record.add_passed("token");
-        record.facts.phases.queue = Some(micros(1_500));
-        record.facts.took = micros(25_000);
-        record.facts.status = Some(Status::OK);
-        record.facts.is_complete = true;
-        record.facts.response_bytes = 512;
+        record.facts.set_queue(Some(micros(1_500)));
+        record.facts.set_took(micros(25_000));
+        record.facts.set_status(Some(Status::OK));
+        record.facts.set_complete(true);
+        record.facts.set_response_bytes(512);
         let chosen =
             |endpoint| Chosen { upstream: "pool", endpoint, balance: "round_robin", choices: 3 };
         record.begin_attempt(false, micros(2_000), chosen("10.0.0.1:80"));
         record.end_attempt("10.0.0.1:80", micros(3_000), Some(Kind::Connect.into()));
         record.begin_attempt(false, micros(4_000), chosen("10.0.0.2:80"));
         let second = record.attempt_at("10.0.0.2:80").unwrap();
-        (second.connect, second.tls) = (Some(micros(300)), Some(micros(1_200)));
-        (second.head, second.status) = (Some(micros(9_000)), Some(Status::OK));
+        second.set_connect(Some(micros(300)));
+        second.set_tls(Some(micros(1_200)));
+        second.note_head(micros(13_000), Status::OK);
         assert_eq!(
             told(&record),
             "0 us route: route `api` takes the request\n\
@@ -257,7 +258,7 @@ mod tests {
             |endpoint| Chosen { upstream: "pool", endpoint, balance: "random", choices: 2 };
         record.begin_attempt(false, Duration::ZERO, chosen("a:1"));
         let first = record.attempt_at("a:1").unwrap();
-        (first.head, first.status) = (Some(micros(900)), Status::from_code(503));
+        first.note_head(micros(900), Status::SERVICE_UNAVAILABLE);
         record.end_attempt("a:1", micros(950), None);
         record.begin_attempt(false, micros(960), chosen("b:1"));
         let told = told(&record);
@@ -270,7 +271,7 @@ mod tests {
         let mut record = ExchangeRecord::default();
         record.set(Text::Route, b"api");
         record.set(Text::RefusedBy, b"limit");
-        record.facts.status = Some(Status::TOO_MANY_REQUESTS);
+        record.facts.set_status(Some(Status::TOO_MANY_REQUESTS));
         record.fail(Kind::BodyTooLarge.into());
         assert_eq!(
             told(&record),
@@ -281,7 +282,7 @@ mod tests {
         );
         record.clear();
         record.set(Text::Method, b"GET");
-        record.facts.took = Duration::from_secs(2);
+        record.facts.set_took(Duration::from_secs(2));
         assert_eq!(
             told(&record),
             "0 us route: no route takes the request\n2.00 s response: no response: the client has gone"
@@ -301,11 +302,10 @@ mod tests {
             |endpoint| Chosen { upstream: "pool", endpoint, balance: "random", choices: 2 };
         record.begin_attempt(false, Duration::ZERO, chosen("a:1"));
         record.begin_attempt(true, Duration::from_millis(20), chosen("b:1"));
-        record.attempt_at("a:1").unwrap().head = Some(Duration::from_millis(30));
-        record.attempt_at("a:1").unwrap().status = Some(Status::OK);
+        record.attempt_at("a:1").unwrap().note_head(Duration::from_millis(30), Status::OK);
         record.decide_by("a:1");
         record.end_attempt("b:1", Duration::from_millis(31), None);
-        record.facts.event = Event::TunnelOpened;
+        record.facts.set_event(Event::TunnelOpened);
         assert_eq!(
             told(&record),
             "0 us route: no route takes the request\n\

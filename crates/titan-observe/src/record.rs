@@ -6,16 +6,20 @@
 mod attempted;
 mod body;
 mod bytes;
+mod fixed;
 mod head;
 mod lasting;
+mod noted;
 mod recorded;
 
-pub use attempted::{AttemptKind, Attempted, Chosen};
+pub use attempted::{AttemptKind, Attempted, Chosen, NotedAttempt};
 pub use body::{Bodies, BodyOf, RecordedBody};
 pub use head::HeadCut;
+pub use noted::NotedFacts;
 pub use recorded::{Masked, Recorded, Replayed};
 
 use crate::trace::TraceContext;
+use fixed::Fixed;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -26,11 +30,13 @@ use titan_io::error::{Error, Side};
 #[derive(Clone, Debug, Default)]
 pub struct ExchangeRecord {
     /// What it tells that is no text.
-    pub facts: Facts,
+    pub facts: NotedFacts,
+    /// The trace that it belongs to, where there are traces.
+    pub trace: Option<TraceContext>,
     /// All texts, in the order in which they were noted.
     arena: Vec<u8>,
     /// Where in `arena` each text is.
-    texts: [Place; Text::COUNT],
+    texts: [[u8; 4]; Text::COUNT],
     /// The fields of the request, then those of the response.
     lines: Vec<Pair>,
     /// How many of them the request has.
@@ -40,7 +46,7 @@ pub struct ExchangeRecord {
     /// The policies that let the request pass, in their order.
     passed: Vec<Place>,
     /// In the order in which they began, but for the last one: what comes of the exchange is decided by that.
-    attempts: Vec<Attempted<Place>>,
+    attempts: Vec<NotedAttempt>,
     /// What is kept of both bodies, where anything is.
     pub bodies: Option<Rc<Bodies>>,
 }
@@ -200,11 +206,6 @@ impl Place {
         let start = usize::from(self.start);
         arena.get(start..start + usize::from(self.length)).unwrap_or_default()
     }
-
-    fn bytes(self) -> [u8; 4] {
-        let ([a, b], [c, d]) = (self.start.to_le_bytes(), self.length.to_le_bytes());
-        [a, b, c, d]
-    }
 }
 
 /// A value and what it is called, as readers get them: the places of both.
@@ -227,7 +228,8 @@ const MAX_ATTEMPTS: usize = 16;
 impl ExchangeRecord {
     /// Forgets everything.
     pub fn clear(&mut self) {
-        self.facts = Facts::default();
+        self.facts = NotedFacts::default();
+        self.trace = None;
         self.arena.clear();
         self.texts = Default::default();
         self.lines.clear();
@@ -241,7 +243,8 @@ impl ExchangeRecord {
     /// Notes a text, in place of the one before.
     pub fn set(&mut self, text: Text, value: &[u8]) {
         let most = if text.is_own() { MAX_TEXTS } else { MAX_FOREIGN };
-        self.texts[text as usize] = self.push_within(most, value);
+        let place = self.push_within(most, value);
+        self.set_place(text, place);
     }
 
     /// Notes what was requested.
@@ -251,12 +254,12 @@ impl ExchangeRecord {
         for part in [Some(path), query.map(|_| &b"?"[..]), query].into_iter().flatten() {
             self.push_within(most, part);
         }
-        self.texts[Text::Target as usize] = self.place_from(start);
+        self.set_place(Text::Target, self.place_from(start));
     }
 
     /// A text that was noted; empty where none was.
     pub fn text(&self, text: Text) -> &[u8] {
-        self.at(self.texts[text as usize])
+        Place::of_bytes(self.texts[text as usize]).of(&self.arena)
     }
 
     /// Notes a claim of the client's token.
@@ -277,15 +280,17 @@ impl ExchangeRecord {
 
     /// Whether its trace may be told of: it was chosen, or has failed, or the client names one that others tell of.
     pub fn may_be_traced(&self) -> bool {
-        match self.facts.trace {
-            Some(trace) => trace.is_sampled() || self.facts.is_error(),
+        match self.trace {
+            Some(trace) => {
+                trace.is_sampled() || is_error(self.facts.caused_by(), self.facts.status())
+            }
             None => !self.text(Text::TraceId).is_empty(),
         }
     }
 
     /// Notes how the exchange has failed.
     pub fn fail(&mut self, error: Error) {
-        self.facts.caused_by = Some(error.side);
+        self.facts.set_caused_by(Some(error.side));
         self.set(Text::Error, error.kind.code().as_bytes());
     }
 
@@ -295,7 +300,7 @@ impl ExchangeRecord {
         self.arena.capacity()
             + pairs * size_of::<Pair>()
             + self.passed.capacity() * size_of::<Place>()
-            + self.attempts.capacity() * size_of::<Attempted<Place>>()
+            + self.attempts.capacity() * size_of::<NotedAttempt>()
             + self.bodies.as_ref().map_or(0, |bodies| bodies.capacity())
     }
 
@@ -318,64 +323,39 @@ impl ExchangeRecord {
 
     /// The place of everything from there on.
     fn place_from(&self, start: usize) -> Place {
-        let length = self.arena.len() - start;
-        Place {
-            start: u16::try_from(start).expect("bounded by `MAX_TEXTS`"),
-            length: u16::try_from(length).expect("bounded by `MAX_TEXT`"),
-        }
+        Place { start: short(start), length: short(self.arena.len() - start) }
     }
 
-    fn at(&self, place: Place) -> &[u8] {
-        place.of(&self.arena)
+    fn set_place(&mut self, text: Text, place: Place) {
+        self.texts[text as usize] = place.to_bytes();
     }
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "bounded by `MAX_TEXTS`")]
+fn short(offset: usize) -> u16 {
+    debug_assert!(offset <= MAX_TEXTS);
+    offset as u16
+}
+
 fn pair(name: Place, value: Place) -> Pair {
-    let ([a, b, c, d], [e, f, g, h]) = (name.bytes(), value.bytes());
+    let ([a, b, c, d], [e, f, g, h]) = (name.to_bytes(), value.to_bytes());
     [a, b, c, d, e, f, g, h]
 }
 
 fn places(pair: &Pair) -> (Place, Place) {
     let [a, b, c, d, e, f, g, h] = *pair;
-    let place = |start, length| Place {
-        start: u16::from_le_bytes(start),
-        length: u16::from_le_bytes(length),
-    };
-    (place([a, b], [c, d]), place([e, f], [g, h]))
-}
-
-impl Default for Facts {
-    fn default() -> Facts {
-        Facts {
-            event: Event::default(),
-            started: 0,
-            took: Duration::ZERO,
-            phases: Phases::default(),
-            request_bytes: 0,
-            response_bytes: 0,
-            status: None,
-            attempts: 0,
-            caused_by: None,
-            token_cache: None,
-            auth_cache: None,
-            request_cut: HeadCut::default(),
-            response_cut: HeadCut::default(),
-            is_complete: false,
-            version: Version::Http11,
-            tls: None,
-            scheme: Scheme::Http,
-            client: None,
-            peer: None,
-            trace: None,
-        }
-    }
+    (Place::of_bytes([a, b, c, d]), Place::of_bytes([e, f, g, h]))
 }
 
 impl Facts {
     /// Whether it counts as an error: it names a failure, or its status is a 5xx.
     pub fn is_error(&self) -> bool {
-        self.caused_by.is_some() || self.status.is_some_and(|status| status.class() == 5)
+        is_error(self.caused_by, self.status)
     }
+}
+
+fn is_error(caused_by: Option<Side>, status: Option<Status>) -> bool {
+    caused_by.is_some() || status.is_some_and(|status| status.class() == 5)
 }
 
 impl Event {

@@ -102,7 +102,8 @@ impl Recorder {
 
     /// Whether an exchange may be worth to be kept for longer than others. Any thread may ask.
     pub fn notes(&self, record: &ExchangeRecord) -> bool {
-        let is_worth = has_failed(&record.facts) || self.slow.is_reached(record.time_to_head());
+        let is_worth = has_failed(record.facts.caused_by(), record.facts.status())
+            || self.slow.is_reached(record.time_to_head());
         is_worth && !self.slow.is_off()
     }
 

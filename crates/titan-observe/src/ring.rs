@@ -253,14 +253,14 @@ mod tests {
             ring.push(&record, false);
         };
         push("/none", &|_| ());
-        push("/sampled", &|it| it.facts.trace = context(Sampling::Sampled));
+        push("/sampled", &|it| it.trace = context(Sampling::Sampled));
         push("/dropped", &|it| {
-            it.facts.trace = context(Sampling::Dropped);
+            it.trace = context(Sampling::Dropped);
             it.set(Text::TraceId, b"1");
         });
         push("/failed", &|it| {
-            it.facts.trace = context(Sampling::Dropped);
-            it.facts.status = Some(Status::BAD_GATEWAY);
+            it.trace = context(Sampling::Dropped);
+            it.facts.set_status(Some(Status::BAD_GATEWAY));
         });
         push("/named", &|it| it.set(Text::TraceId, b"1"));
         assert!(ring.flush());

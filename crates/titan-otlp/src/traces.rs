@@ -96,13 +96,13 @@ mod tests {
         let is_told = |event, head| {
             let mut record = ExchangeRecord::default();
             let sampling = Sampling::Dropped;
-            record.facts.trace = Some(TraceContext { trace_id: 1, parent: 0, span: 1, sampling });
-            record.facts.event = event;
-            record.facts.took = Duration::from_secs(60);
-            record.facts.status = Some(Status::OK);
+            record.trace = Some(TraceContext { trace_id: 1, parent: 0, span: 1, sampling });
+            record.facts.set_event(event);
+            record.facts.set_took(Duration::from_secs(60));
+            record.facts.set_status(Some(Status::OK));
             let chosen = Chosen { upstream: "a", endpoint: "a:80", balance: "random", choices: 1 };
             record.begin_attempt(false, Duration::from_secs(1), chosen);
-            record.attempt_at("a:80").unwrap().head = head;
+            record.attempt_at("a:80").unwrap().set_head(head);
             let mut bytes = Vec::new();
             record.write_to(&mut bytes);
             let (record, _) = Recorded::first_of(&bytes).unwrap();

@@ -55,7 +55,7 @@ impl Observed {
     pub(crate) fn begin(self: &Rc<Self>, started: Instant) -> Telling {
         let unused = self.unused.borrow_mut().pop();
         let mut open = unused.unwrap_or_else(|| Box::new(OpenRecord::new(started)));
-        open.record.facts.started = self.unix_micros(started);
+        open.record.facts.set_started(self.unix_micros(started));
         (open.started, open.mark) = (started, started);
         open.home = Some(Rc::clone(self));
         open.is_told = false;
@@ -131,8 +131,8 @@ impl OpenRecord {
 
     /// Notes that the exchange has waited for its turn.
     pub(crate) fn note_wait(&mut self, waited: Duration) {
-        let queue = &mut self.record.facts.phases.queue;
-        *queue = Some(queue.unwrap_or_default() + waited);
+        let facts = &mut self.record.facts;
+        facts.set_queue(Some(facts.queue().unwrap_or_default() + waited));
     }
 }
 
@@ -140,10 +140,10 @@ impl Telling {
     /// Tells what has been noted. What follows is another record: that of the end of a tunnel.
     pub(crate) fn tell_opened(&mut self) {
         let Some(open) = &mut self.0 else { return };
-        open.record.facts.event = Event::TunnelOpened;
+        open.record.facts.set_event(Event::TunnelOpened);
         open.home.iter().for_each(|home| home.take(&open.record));
-        open.record.facts.event = Event::TunnelClosed;
-        open.record.facts.is_complete = false;
+        open.record.facts.set_event(Event::TunnelClosed);
+        open.record.facts.set_complete(false);
         // It may last for days.
         open.record.settle();
     }
@@ -175,7 +175,7 @@ impl Drop for Telling {
         let Some(mut open) = self.0.take() else { return };
         let Some(home) = open.home.take() else { return };
         if !open.is_told {
-            open.record.facts.took = open.started.elapsed();
+            open.record.facts.set_took(open.started.elapsed());
             home.take(&open.record);
         }
         home.reuse(open);

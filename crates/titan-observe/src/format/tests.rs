@@ -1,9 +1,7 @@
 //! What lines say, and that nobody obeys them.
 
 use super::*;
-use crate::record::{
-    Bodies, BodyOf, CacheUse, Chosen, ExchangeRecord, Facts, Phases, Text, TlsVersion,
-};
+use crate::record::{Bodies, BodyOf, CacheUse, Chosen, ExchangeRecord, Text, TlsVersion};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -29,22 +27,22 @@ fn fields(lines: &[(&str, &[u8])]) -> Fields {
 fn full() -> ExchangeRecord {
     let mut record = ExchangeRecord::default();
     let micros = |micros| Some(Duration::from_micros(micros));
-    record.facts = Facts {
-        started: 1_795_796_400_123_456,
-        took: Duration::from_micros(12_034),
-        phases: Phases { head: micros(1_500), policies: micros(20), queue: micros(0) },
-        request_bytes: 512,
-        response_bytes: 2_048,
-        status: Some(Status::BAD_GATEWAY),
-        token_cache: Some(CacheUse::Hit),
-        auth_cache: Some(CacheUse::Miss),
-        version: Version::Http2,
-        tls: Some(TlsVersion::Tls13),
-        scheme: Scheme::Https,
-        client: Some("192.0.2.7".parse().unwrap()),
-        peer: Some("2001:db8::1".parse().unwrap()),
-        ..Facts::default()
-    };
+    let facts = &mut record.facts;
+    facts.set_started(1_795_796_400_123_456);
+    facts.set_took(Duration::from_micros(12_034));
+    facts.set_head(micros(1_500));
+    facts.set_policies(micros(20));
+    facts.set_queue(micros(0));
+    facts.set_request_bytes(512);
+    facts.set_response_bytes(2_048);
+    facts.set_status(Some(Status::BAD_GATEWAY));
+    facts.set_token_cache(Some(CacheUse::Hit));
+    facts.set_auth_cache(Some(CacheUse::Miss));
+    facts.set_version(Version::Http2);
+    facts.set_tls(Some(TlsVersion::Tls13));
+    facts.set_scheme(Scheme::Https);
+    facts.set_client("192.0.2.7".parse().ok());
+    facts.set_peer("2001:db8::1".parse().ok());
     record.fail(Kind::Connect.into());
     for (text, value) in [
         (Text::Listener, "https"),
@@ -62,8 +60,9 @@ fn full() -> ExchangeRecord {
     record.begin_attempt(false, Duration::ZERO, chosen("10.0.0.2:80"));
     record.begin_attempt(false, Duration::ZERO, chosen("10.0.0.1:80"));
     let last = record.attempt_at("10.0.0.1:80").expect("it has begun");
-    (last.connect, last.tls, last.head) = (micros(310), micros(2_100), micros(9_800));
-    last.status = Some(Status::SERVICE_UNAVAILABLE);
+    last.set_connect(micros(310));
+    last.set_tls(micros(2_100));
+    last.note_head(Duration::from_micros(9_800), Status::SERVICE_UNAVAILABLE);
     record.set_request_head(&fields(&[
         ("X-Tenant", b"acme"),
         ("User-Agent", b"curl/8 \"x\""),
@@ -212,7 +211,7 @@ fn json_leaves_out_what_there_was_not() {
 #[test]
 fn of_a_head_that_could_not_be_read_nothing_is_made_up() {
     let mut record = ExchangeRecord::default();
-    record.facts.status = Some(Status::BAD_REQUEST);
+    record.facts.set_status(Some(Status::BAD_REQUEST));
     record.fail(Kind::HeadTimeout.into());
     let json: Value = serde_json::from_str(&line(&record, &log("json"))).unwrap();
     let of_head = ["method", "host", "path", "query", "user_agent", "referer", "request_headers"];

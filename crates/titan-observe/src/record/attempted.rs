@@ -1,11 +1,12 @@
 //! The attempts of an exchange: which endpoint was asked when, over what, and how it has responded.
 
+use super::fixed::{Fixed, fixed, words};
 use super::{ExchangeRecord, MAX_ATTEMPTS, MAX_TEXTS, Place};
 use std::time::Duration;
 use titan_http::Status;
 use titan_io::error::{Error, Side};
 
-/// The request sent to one endpoint, or meant to be. `T` is a text: where it is, or what it says.
+/// The request sent to one endpoint, or meant to be. `T` is a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempted<T> {
     /// Why it was made.
@@ -76,35 +77,70 @@ impl AttemptKind {
     }
 }
 
-impl<T> Attempted<T> {
-    /// The same with other texts.
-    pub(super) fn map<U>(self, mut text: impl FnMut(T) -> U) -> Attempted<U> {
-        let Attempted { error, upstream, endpoint, balance, .. } = self;
-        Attempted {
-            error: text(error),
-            upstream: text(upstream),
-            endpoint: text(endpoint),
-            balance: text(balance),
-            choices: self.choices,
-            kind: self.kind,
-            number: self.number,
-            is_reused: self.is_reused,
-            began: self.began,
-            took: self.took,
-            connect: self.connect,
-            tls: self.tls,
-            head: self.head,
-            status: self.status,
-            caused_by: self.caused_by,
-        }
-    }
+fixed! {
+    /// An attempt, while the exchange lasts. What is noted is told at [`Attempted`].
+    pub NotedAttempt;
+    kind set_kind: AttemptKind = 1, "why it was made.";
+    is_reused set_reused: bool = 1, "whether its connection was there already.";
+    caused_by set_caused_by: Option<Side> = 1, "which side caused its failure.";
+    number set_number: u16 = 2, "how many began before it.";
+    status set_status: Option<Status> = 2, "the status of its response.";
+    began set_began: Duration = 8, "from the start of the exchange to its own.";
+    took set_took: Option<Duration> = 4, "from then to its end.";
+    connect set_connect: Option<Duration> = 4, "opening the connection.";
+    tls set_tls: Option<Duration> = 4, "the TLS handshake.";
+    head set_head: Option<Duration> = 4, "from its beginning to the head of its response.";
+    choices set_choices: u16 = 2, "of how many its endpoint was chosen.";
+    error set_error: Place = 4, "the code of its failure.";
+    upstream set_upstream: Place = 4, "the name of the upstream.";
+    endpoint set_endpoint: Place = 4, "the address of the endpoint.";
+    balance set_balance: Place = 4, "how it was chosen.";
 }
 
+words! { AttemptKind: First = 0, Retry = 1, Hedge = 2,; }
+
 /// How long it took from the start of an exchange to the head of its response; where the gateway has responded by itself, to the
-/// end.
-pub(super) fn time_to_head<T>(last: Option<&Attempted<T>>, took: Duration) -> Duration {
-    let headed = last.and_then(|last| Some(last.began + last.head?));
-    headed.unwrap_or(took)
+/// end. Of the last attempt it is told when it began, and how long its head took.
+pub(super) fn time_to_head(last: Option<(Duration, Option<Duration>)>, took: Duration) -> Duration {
+    last.and_then(|(began, head)| Some(began + head?)).unwrap_or(took)
+}
+
+impl NotedAttempt {
+    /// Notes that the head of its response has come, so long after the start of the exchange.
+    pub fn note_head(&mut self, at: Duration, status: Status) {
+        self.set_head(Some(at.saturating_sub(self.began())));
+        self.set_status(Some(status));
+    }
+
+    /// What is read of it, with its texts from there.
+    pub(super) fn read<'r>(&self, arena: &'r [u8]) -> Attempted<&'r [u8]> {
+        Attempted {
+            kind: self.kind(),
+            number: self.number(),
+            is_reused: self.is_reused(),
+            began: self.began(),
+            took: self.took(),
+            connect: self.connect(),
+            tls: self.tls(),
+            head: self.head(),
+            status: self.status(),
+            caused_by: self.caused_by(),
+            error: self.error().of(arena),
+            upstream: self.upstream().of(arena),
+            endpoint: self.endpoint().of(arena),
+            balance: self.balance().of(arena),
+            choices: self.choices(),
+        }
+    }
+
+    /// The same with its texts elsewhere.
+    pub(super) fn moved(mut self, mut moved: impl FnMut(Place) -> Place) -> NotedAttempt {
+        self.set_error(moved(self.error()));
+        self.set_upstream(moved(self.upstream()));
+        self.set_endpoint(moved(self.endpoint()));
+        self.set_balance(moved(self.balance()));
+        self
+    }
 }
 
 impl ExchangeRecord {
@@ -116,56 +152,47 @@ impl ExchangeRecord {
             (false, true) => AttemptKind::First,
             (false, false) => AttemptKind::Retry,
         };
-        let number = self.facts.attempts;
-        self.facts.attempts = number.saturating_add(1);
+        let number = self.facts.attempts();
+        self.facts.set_attempts(number.saturating_add(1));
         // The same endpoint may be asked again over another connection, without being chosen anew.
-        let before = self.attempts.last().and_then(|last| Some(last.began + last.took?));
-        let began = before.map_or(began, |end| began.max(end));
-        let [upstream, endpoint, balance] =
-            [upstream, endpoint, balance].map(|text| self.push_within(MAX_TEXTS, text.as_bytes()));
+        let before = self.attempts.last().and_then(|last| Some(last.began() + last.took()?));
+        let mut attempt = NotedAttempt::EMPTY;
+        attempt.set_kind(kind);
+        attempt.set_reused(true);
+        attempt.set_number(number);
+        attempt.set_began(before.map_or(began, |end| began.max(end)));
+        attempt.set_choices(u16::try_from(choices).unwrap_or(u16::MAX));
+        attempt.set_upstream(self.push_within(MAX_TEXTS, upstream.as_bytes()));
+        attempt.set_endpoint(self.push_within(MAX_TEXTS, endpoint.as_bytes()));
+        attempt.set_balance(self.push_within(MAX_TEXTS, balance.as_bytes()));
         if self.attempts.len() >= MAX_ATTEMPTS {
             self.attempts.pop();
         }
-        self.attempts.push(Attempted {
-            kind,
-            number,
-            is_reused: true,
-            began,
-            took: None,
-            connect: None,
-            tls: None,
-            head: None,
-            status: None,
-            caused_by: None,
-            error: Place::default(),
-            upstream,
-            endpoint,
-            balance,
-            choices: u16::try_from(choices).unwrap_or(u16::MAX),
-        });
+        self.attempts.push(attempt);
     }
 
     /// The attempt that began last.
-    pub fn last_attempt(&mut self) -> Option<&mut Attempted<Place>> {
+    pub fn last_attempt(&mut self) -> Option<&mut NotedAttempt> {
         self.attempts.last_mut()
     }
 
     /// How long it took to the head of the response.
     pub fn time_to_head(&self) -> Duration {
-        time_to_head(self.attempts.last(), self.facts.took)
+        let last = self.attempts.last().map(|last| (last.began(), last.head()));
+        time_to_head(last, self.facts.took())
     }
 
     /// The attempt at that endpoint, the last one of several.
-    pub fn attempt_at(&mut self, endpoint: &str) -> Option<&mut Attempted<Place>> {
+    pub fn attempt_at(&mut self, endpoint: &str) -> Option<&mut NotedAttempt> {
         let ExchangeRecord { arena, attempts, .. } = self;
         let mut last_first = attempts.iter_mut().rev();
-        last_first.find(|attempt| attempt.endpoint.of(arena) == endpoint.as_bytes())
+        last_first.find(|attempt| attempt.endpoint().of(arena) == endpoint.as_bytes())
     }
 
     /// Notes that it is the attempt at that endpoint which decides what comes of the exchange.
     pub fn decide_by(&mut self, endpoint: &str) {
         let ExchangeRecord { arena, attempts, .. } = self;
-        let is_it = |attempt: &Attempted<Place>| attempt.endpoint.of(arena) == endpoint.as_bytes();
+        let is_it = |attempt: &NotedAttempt| attempt.endpoint().of(arena) == endpoint.as_bytes();
         if let Some(place) = attempts.iter().rposition(is_it) {
             attempts[place..].rotate_left(1);
         }
@@ -176,8 +203,8 @@ impl ExchangeRecord {
         let code = error.map(|error| error.kind.code().as_bytes());
         let code = code.map(|code| self.push_within(MAX_TEXTS, code));
         let Some(attempt) = self.attempt_at(endpoint) else { return };
-        attempt.took = Some(at.saturating_sub(attempt.began));
-        attempt.error = code.unwrap_or_default();
-        attempt.caused_by = error.map(|error| error.side);
+        attempt.set_took(Some(at.saturating_sub(attempt.began())));
+        attempt.set_error(code.unwrap_or_default());
+        attempt.set_caused_by(error.map(|error| error.side));
     }
 }

@@ -1,6 +1,6 @@
 //! The heads of the request and the response, in full as far as there is room.
 
-use super::{ExchangeRecord, MAX_FOREIGN, MAX_TEXT, Pair, Place, Text, pair};
+use super::{ExchangeRecord, MAX_FOREIGN, MAX_TEXT, Pair, Place, Text, pair, short};
 use titan_http::{Fields, RequestHead, Span};
 
 /// How much of a head a record does not have, for want of room.
@@ -23,23 +23,31 @@ impl ExchangeRecord {
     /// Notes the request as its client has sent it. Most of what it asks for stands in its head, and is not copied twice.
     pub fn set_request(&mut self, request: &RequestHead) {
         let fields = &request.fields;
+        let method = request.method.as_str().as_bytes();
         let host = request.authority().unwrap_or_default();
         let (path, query) = (request.path(), request.query());
-        self.set(Text::Method, request.method.as_str().as_bytes());
         if !self.has_room_for(fields) {
             // Before what is long, for there may be no room for all of it.
+            self.set(Text::Method, method);
             self.set(Text::Host, host);
             self.set_target(path, query);
             return self.set_request_head(fields);
         }
         let (start, text) = (self.arena.len(), fields.text());
         self.set_request_head(fields);
+        match text.starts_with(method) {
+            true => self.set_place(
+                Text::Method,
+                Place { start: short(start), length: short(method.len()) },
+            ),
+            false => self.set(Text::Method, method),
+        }
         match place_in(text, start, host) {
-            Some(place) => self.texts[Text::Host as usize] = place,
+            Some(place) => self.set_place(Text::Host, place),
             None => self.set(Text::Host, host),
         }
         match target_of(text, path, query).and_then(|target| place_in(text, start, target)) {
-            Some(place) => self.texts[Text::Target as usize] = place,
+            Some(place) => self.set_place(Text::Target, place),
             None => self.set_target(path, query),
         }
     }
@@ -47,14 +55,16 @@ impl ExchangeRecord {
     /// Notes the fields of the request as its client has sent them.
     pub fn set_request_head(&mut self, fields: &Fields) {
         self.lines.clear();
-        self.facts.request_cut = self.push_head(fields);
+        let cut = self.push_head(fields);
+        self.facts.set_request_cut(cut);
         self.request_lines = u16::try_from(self.lines.len()).expect("bounded by `MAX_LINES`");
     }
 
     /// Notes the fields of the response, in place of what was to go out before.
     pub fn set_response_head(&mut self, fields: &Fields) {
         self.lines.truncate(self.request_lines.into());
-        self.facts.response_cut = self.push_head(fields);
+        let cut = self.push_head(fields);
+        self.facts.set_response_cut(cut);
     }
 
     /// Whether the text of these fields is copied as it is.

@@ -1,5 +1,6 @@
 //! A record between the opening of a tunnel and its end, which may be days later.
 
+use super::fixed::Fixed;
 use super::head::MAX_HEADS;
 use super::{ExchangeRecord, HeadCut, Pair, Place, pair, places};
 
@@ -18,10 +19,10 @@ impl ExchangeRecord {
             arena.extend_from_slice(text);
             Place { start, length: place.length }
         };
-        self.texts = self.texts.map(&mut moved);
+        self.texts = self.texts.map(|text| moved(Place::of_bytes(text)).to_bytes());
         self.claims.iter_mut().for_each(|claim| *claim = moved_pair(*claim, &mut moved));
         self.passed.iter_mut().for_each(|name| *name = moved(*name));
-        self.attempts.iter_mut().for_each(|attempt| *attempt = attempt.map(&mut moved));
+        self.attempts.iter_mut().for_each(|attempt| *attempt = attempt.moved(&mut moved));
         let (longest, mut of_longest) = longest_kept(&self.lines);
         let requested = usize::from(self.request_lines);
         let (mut dropped, mut shortened) = ([0; 2], [0; 2]);
@@ -37,8 +38,9 @@ impl ExchangeRecord {
             self.lines.push(moved_pair(line, &mut moved));
         }
         self.request_lines -= dropped[0];
-        self.facts.request_cut.drop_fields(dropped[0], shortened[0]);
-        self.facts.response_cut.drop_fields(dropped[1], shortened[1]);
+        let (requested, responded) = (self.facts.request_cut(), self.facts.response_cut());
+        self.facts.set_request_cut(requested.without(dropped[0], shortened[0]));
+        self.facts.set_response_cut(responded.without(dropped[1], shortened[1]));
         self.arena = arena;
         self.shrink();
     }
@@ -54,9 +56,11 @@ impl ExchangeRecord {
 
 impl HeadCut {
     /// So many more are missing; of those that are left no more than `shortened` were cut.
-    fn drop_fields(&mut self, count: u16, shortened: u16) {
-        self.missing = self.missing.saturating_add(count);
-        self.shortened = self.shortened.min(shortened);
+    fn without(self, count: u16, shortened: u16) -> HeadCut {
+        HeadCut {
+            missing: self.missing.saturating_add(count),
+            shortened: self.shortened.min(shortened),
+        }
     }
 }
 

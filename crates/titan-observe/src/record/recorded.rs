@@ -73,13 +73,8 @@ const MASK: &[u8] = b"***";
 impl<'r> Recorded<'r> {
     /// The first record of many, and the rest.
     pub fn first_of(bytes: &'r [u8]) -> Option<(Recorded<'r>, &'r [u8])> {
-        let mut reader = Reader(bytes);
-        let length = reader.u32() as usize;
-        let (record, rest) = bytes.split_at_checked(length)?;
-        let mut reader = Reader(record.get(4..)?);
-        let facts = reader.facts();
-        let lists = reader.lists();
-        Some((Recorded { facts, lists, bytes: record }, rest))
+        let (facts, lists, bytes, rest) = Reader(bytes).record()?;
+        Some((Recorded { facts, lists, bytes }, rest))
     }
 
     /// All of it, as [`Recorded::first_of`] reads it. Secrets are in it.
@@ -153,13 +148,13 @@ impl<'r> Recorded<'r> {
     /// The attempts, in the order in which they began but for the last one, which decided what came of the exchange.
     pub fn attempts(&self) -> impl Iterator<Item = Attempted<&'r [u8]>> + use<'r> {
         let (mut reader, arena) = (Reader(self.lists.attempts), self.lists.arena);
-        std::iter::from_fn(move || Some(reader.attempt()?.map(|place| place.of(arena))))
+        std::iter::from_fn(move || Some(reader.attempt()?.read(arena)))
     }
 
     /// The attempt that decided what came of the exchange, if there was one.
     pub fn last_attempt(&self) -> Option<Attempted<&'r [u8]>> {
         let arena = self.lists.arena;
-        Some(Reader(self.lists.attempts).last_attempt()?.map(|place| place.of(arena)))
+        Some(Reader(self.lists.attempts).last_attempt()?.read(arena))
     }
 
     /// What is kept of a body, where anything is. Secrets are in it.
@@ -169,7 +164,8 @@ impl<'r> Recorded<'r> {
 
     /// How long it took to the head of the response.
     pub fn time_to_head(&self) -> Duration {
-        time_to_head(self.last_attempt().as_ref(), self.facts.took)
+        let last = self.last_attempt().map(|last| (last.began, last.head));
+        time_to_head(last, self.facts.took)
     }
 
     /// The path that was requested, as the client sent it.

@@ -1,11 +1,12 @@
 //! What is noted is what is read, except for secrets.
 
 mod challenges;
+mod facts;
 
 use super::lasting::{self, LASTING_HEADS};
 use super::*;
 use crate::secret::{JudgedName, SecretNames};
-use crate::trace::{Sampling, TraceContext};
+use facts::{duration, facts, noted};
 use proptest::prelude::*;
 use titan_http::{FieldName, Fields, Method, RequestHead, Target, TargetForm};
 use titan_io::error::Kind;
@@ -44,74 +45,9 @@ fn query(target: &str) -> String {
     String::from_utf8(query).unwrap()
 }
 
-fn duration() -> impl Strategy<Value = Option<Duration>> {
-    prop::option::of((0..u32::MAX - 1).prop_map(|micros| Duration::from_micros(micros.into())))
-}
-
 /// What no value becomes a secret by: a URL with a user is one.
 fn harmless() -> impl Strategy<Value = u8> {
     any::<u8>().prop_map(|byte| if b"@=%".contains(&byte) { b'a' } else { byte })
-}
-
-fn facts() -> impl Strategy<Value = Facts> {
-    let status = || (0u16..700).prop_map(Status::from_code);
-    let address = || prop::option::of(any::<IpAddr>());
-    let caches = || prop::option::of(any::<bool>().prop_map(CacheUse::from));
-    let words = (
-        0usize..3,
-        0usize..4,
-        0usize..3,
-        any::<bool>(),
-        0usize..4,
-        any::<bool>(),
-        caches(),
-        caches(),
-    );
-    let cut = |(missing, shortened)| HeadCut { missing, shortened };
-    let cuts = [any::<(u16, u16)>().prop_map(cut), any::<(u16, u16)>().prop_map(cut)];
-    let numbers = (any::<u64>(), 0..u64::MAX, any::<u64>(), any::<u64>(), any::<u16>());
-    let phases = [duration(), duration(), duration()];
-    let trace = (any::<u128>(), any::<u64>(), any::<u64>(), 0usize..3);
-    let trace = trace.prop_map(|(trace_id, parent, span, sampling)| {
-        let sampling = [Sampling::Undecided, Sampling::Dropped, Sampling::Sampled][sampling];
-        TraceContext { trace_id, parent, span, sampling }
-    });
-    let trace = prop::option::of(trace);
-    (words, numbers, (phases, cuts), status(), address(), address(), trace).prop_map(
-        |(words, numbers, (phases, [request_cut, response_cut]), status, client, peer, trace)| {
-            let (event, version, tls, is_https, side, is_complete, token_cache, auth_cache) = words;
-            let (started, took, request_bytes, response_bytes, attempts) = numbers;
-            let [head, policies, queue] = phases;
-            Facts {
-                event: [Event::Request, Event::TunnelOpened, Event::TunnelClosed][event],
-                started,
-                took: Duration::from_micros(took),
-                phases: Phases { head, policies, queue },
-                request_bytes,
-                response_bytes,
-                status,
-                attempts,
-                caused_by: [
-                    None,
-                    Some(Side::Downstream),
-                    Some(Side::Upstream),
-                    Some(Side::Gateway),
-                ][side],
-                token_cache,
-                auth_cache,
-                request_cut,
-                response_cut,
-                is_complete,
-                version: [Version::Http10, Version::Http11, Version::Http2, Version::Http3]
-                    [version],
-                tls: [None, Some(TlsVersion::Tls12), Some(TlsVersion::Tls13)][tls],
-                scheme: if is_https { Scheme::Https } else { Scheme::Http },
-                client,
-                peer,
-                trace,
-            }
-        },
-    )
 }
 
 /// A head as a parser leaves it, with a path and a query that stand in it one behind the other, and fields with much text.
@@ -162,7 +98,7 @@ fn what_stands_in_the_head_of_a_request_is_told_and_not_copied_twice() {
     }
     let (head, mut record) = (request("/a", Some("b=c"), "host:1", 100), ExchangeRecord::default());
     record.set_request(&head);
-    assert_eq!(record.arena.len(), "BREW".len() + head.fields.text().len());
+    assert_eq!(record.arena.len(), head.fields.text().len());
 }
 
 #[test]
@@ -196,7 +132,8 @@ proptest! {
         record.set_response_head(&fields(&[(b"X-Way", &texts[1]), (b"x-way", b"2")]));
         record.add_claim(b"sub", &texts[3]);
         record.add_passed("limit");
-        record.facts = facts;
+        record.facts = noted(&facts);
+        record.trace = facts.trace;
         read(&record, |read| {
             assert_eq!(read.facts, facts);
             assert_eq!((read.text(Text::Route), read.text(Text::Host)), (&texts[0][..], &texts[1][..]));
@@ -220,12 +157,15 @@ proptest! {
             let endpoint = format!("10.0.0.{place}:80");
             record.begin_attempt(place == 1, times[0].unwrap_or_default(), chosen(&endpoint));
             let attempt = record.attempt_at(&endpoint).unwrap();
-            (attempt.status, attempt.is_reused) = (*status, place == 2);
-            (attempt.connect, attempt.tls, attempt.head) = (times[1], times[2], times[3]);
-            attempt.caused_by = Some(Side::Upstream);
+            attempt.set_status(*status);
+            attempt.set_reused(place == 2);
+            attempt.set_connect(times[1]);
+            attempt.set_tls(times[2]);
+            attempt.set_head(times[3]);
+            attempt.set_caused_by(Some(Side::Upstream));
         }
         for place in 0..statuses.len() {
-            record.attempt_at(&format!("10.0.0.{place}:80")).unwrap().took = times[4];
+            record.attempt_at(&format!("10.0.0.{place}:80")).unwrap().set_took(times[4]);
         }
         read(&record, |read| {
             let attempts: Vec<_> = read.attempts().collect();
@@ -378,6 +318,22 @@ fn hostile_lengths_are_bounded_and_take_no_time() {
 }
 
 #[test]
+fn a_phase_beyond_an_hour_is_told_as_the_longest_there_is() {
+    let mut record = ExchangeRecord::default();
+    record.facts.set_queue(Some(Duration::MAX));
+    record.begin_attempt(false, Duration::from_secs(7_200), chosen("a:80"));
+    let attempt = record.attempt_at("a:80").unwrap();
+    attempt.note_head(Duration::from_secs(7_201), Status::OK);
+    read(&record, |read| {
+        let longest = Duration::from_micros(u64::from(u32::MAX) - 1);
+        assert_eq!(read.facts.phases.queue, Some(longest));
+        let attempt = read.last_attempt().unwrap();
+        assert_eq!(attempt.began, Duration::from_secs(7_200));
+        assert_eq!(attempt.head, Some(Duration::from_secs(1)));
+    });
+}
+
+#[test]
 fn a_failure_has_its_code_and_side() {
     let mut record = ExchangeRecord::default();
     record.fail(Kind::Connect.into());
@@ -464,7 +420,7 @@ fn it_is_known_how_many_fields_are_not_kept() {
     let mut record = ExchangeRecord::default();
     let mut cut = |fields: Fields| {
         record.set_response_head(&fields);
-        record.facts.response_cut
+        record.facts.response_cut()
     };
     let lines = |count: usize, value: &[u8]| fields(&vec![(&b"A"[..], value); count]);
     assert_eq!(cut(lines(256, b"1")), HeadCut::default());
@@ -552,7 +508,7 @@ proptest! {
         record.set_response_head(&fields(response));
         let counts = |record: &ExchangeRecord| {
             let (requested, all) = (usize::from(record.request_lines), record.lines.len());
-            let Facts { request_cut, response_cut, .. } = record.facts;
+            let (request_cut, response_cut) = (record.facts.request_cut(), record.facts.response_cut());
             let missing = [request_cut, response_cut].map(|it| usize::from(it.missing));
             [requested + missing[0], all - requested + missing[1]]
         };

@@ -26,7 +26,7 @@ const LATE: u64 = 10;
 impl Failures {
     /// Whether a record is of a failure that is to be kept.
     pub(super) fn wants(&mut self, record: &Recorded<'_>) -> bool {
-        if !has_failed(&record.facts) {
+        if !has_failed(record.facts.caused_by, record.facts.status) {
             return false;
         }
         // By their ends, in whose order they come: timeouts have started long before what fails at once.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 use titan_config::{Cidr, Statuses};
 use titan_http::Status;
+use titan_io::error::Side;
 
 /// What has to hold of an exchange; of what is not said, anything may.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,7 +116,7 @@ impl Filter {
             && slower_than.is_none_or(|least| facts.took >= least)
             && since.is_none_or(|since| facts.started >= since)
             && until.is_none_or(|until| facts.started <= until)
-            && (!failed || has_failed(facts))
+            && (!failed || has_failed(facts.caused_by, facts.status))
             && is_tried(upstream, true)
             && is_tried(endpoint, false)
     }
@@ -130,8 +131,8 @@ impl fmt::Display for BadFilter {
 impl std::error::Error for BadFilter {}
 
 /// Whether an exchange has failed, by anybody's doing.
-pub(super) fn has_failed(facts: &Facts) -> bool {
-    facts.caused_by.is_some() || facts.status.is_none_or(|status: Status| status.class() >= 4)
+pub(super) fn has_failed(caused_by: Option<Side>, status: Option<Status>) -> bool {
+    caused_by.is_some() || status.is_none_or(|status| status.class() >= 4)
 }
 
 /// When an exchange was over, in microseconds since 1970.

@@ -79,9 +79,9 @@ fn record(path: &str, second: u64, status: u16) -> ExchangeRecord {
     let mut record = ExchangeRecord::default();
     record.set(Text::Target, path.as_bytes());
     record.set(Text::Route, b"api");
-    record.facts.started = second * 1_000_000;
-    record.facts.took = Duration::from_millis(5);
-    record.facts.status = Status::from_code(status);
+    record.facts.set_started(second * 1_000_000);
+    record.facts.set_took(Duration::from_millis(5));
+    record.facts.set_status(Status::from_code(status));
     record
 }
 
@@ -105,8 +105,8 @@ fn each_condition_holds_of_some_and_not_of_others() {
     let mut one = record("/a/b", 10, 503);
     one.set(Text::RequestId, b"4f2a");
     one.set(Text::Method, b"POST");
-    one.facts.client = "10.1.2.3".parse().ok();
-    one.facts.took = Duration::from_millis(700);
+    one.facts.set_client("10.1.2.3".parse().ok());
+    one.facts.set_took(Duration::from_millis(700));
     let endpoint = |endpoint| Chosen { upstream: "pool", endpoint, balance: "random", choices: 2 };
     one.begin_attempt(false, Duration::ZERO, endpoint("10.0.0.1:80"));
     one.begin_attempt(false, Duration::ZERO, endpoint("10.0.0.2:80"));
@@ -231,10 +231,10 @@ fn an_old_tunnel_that_ends_does_not_say_that_all_since_it_began_is_there() {
     assert_eq!(since(&worker), None);
     worker.tell(&record("/first", 1_000, 200));
     let mut tunnel = record("/tunnel", 1, 101);
-    tunnel.facts.event = Event::TunnelClosed;
+    tunnel.facts.set_event(Event::TunnelClosed);
     let long = format!("/{}", "x".repeat(8_000));
     for second in 1_001..1_200 {
-        tunnel.facts.took = Duration::from_secs(second - 1);
+        tunnel.facts.set_took(Duration::from_secs(second - 1));
         worker.push(&tunnel);
         worker.tell(&record(&long, second, 200));
         if second < 1_050 {
@@ -315,7 +315,7 @@ fn the_slowest_of_each_minute_outlast_the_rest() {
         // One in each minute.
         if tenth % 600 == 300 {
             one = record(&format!("/slow/{}", tenth / 10), tenth / 10, 200);
-            one.facts.took = Duration::from_secs(3);
+            one.facts.set_took(Duration::from_secs(3));
         }
         worker.tell(&one);
     }
@@ -329,7 +329,7 @@ fn a_worker_knows_what_is_slow_once_there_are_enough() {
     let mut worker = Worker::new(1 << 20);
     for millis in 1..=100 {
         let mut one = record("/", 1, 200);
-        one.facts.took = Duration::from_millis(millis);
+        one.facts.set_took(Duration::from_millis(millis));
         worker.tell(&one);
     }
     let mark = &worker.recorder.slow;
@@ -345,10 +345,10 @@ fn a_failure_that_takes_long_does_not_make_room_for_a_flood() {
     let long = "x".repeat(1_000);
     for count in 0..2_000 {
         let mut flood = record(&format!("/flood/{count}"), 100, 502);
-        flood.facts.started += count;
+        flood.facts.set_started(flood.facts.started() + count);
         worker.tell(&flood);
         let mut timeout = record(&format!("/timeout/{count}"), 70, 504);
-        timeout.facts.took = Duration::from_secs(30);
+        timeout.facts.set_took(Duration::from_secs(30));
         worker.tell(&timeout);
     }
     // The rest gives way.
@@ -365,7 +365,7 @@ fn large_records_are_no_more_notable_than_others() {
     let mut large = |millis| {
         let mut one = record("/", 1, 200);
         (0..5).for_each(|_| one.set(Text::Host, &[b'x'; 8_000]));
-        one.facts.took = Duration::from_millis(millis);
+        one.facts.set_took(Duration::from_millis(millis));
         worker.tell(&one);
     };
     (1..=20).for_each(&mut large);
@@ -389,7 +389,7 @@ fn a_clock_that_was_ahead_does_not_stop_the_minutes() {
         assert!(worker.recorder.slow.is_reached(Duration::from_millis(1)), "another minute");
     }
     let mut late = record("/late", 0, 502);
-    late.facts.started = 779_999_000;
+    late.facts.set_started(779_999_000);
     worker.tell(&late);
     for _ in 0..20 {
         worker.tell(&record("/", 780, 200));
@@ -403,13 +403,13 @@ fn how_long_a_body_takes_is_not_slow() {
     let mut worker = Worker::new(1 << 20);
     for _ in 0..100 {
         let mut one = record("/stream", 1, 200);
-        one.facts.took = Duration::from_secs(3_600);
+        one.facts.set_took(Duration::from_secs(3_600));
         one.begin_attempt(
             false,
             Duration::ZERO,
             Chosen { upstream: "a", endpoint: "b", balance: "random", choices: 1 },
         );
-        one.attempt_at("b").unwrap().head = Some(Duration::from_millis(2));
+        one.attempt_at("b").unwrap().set_head(Some(Duration::from_millis(2)));
         worker.tell(&one);
     }
     worker.tell(&record("/slow", 3_601, 200));

@@ -53,7 +53,7 @@ fn attributes(record: &LogRecord) -> BTreeMap<&str, String> {
 
 fn plain() -> ExchangeRecord {
     let mut record = ExchangeRecord::default();
-    record.facts.started = 1;
+    record.facts.set_started(1);
     record
 }
 
@@ -72,13 +72,13 @@ fn chosen(endpoint: &str) -> Chosen<'_> {
 
 fn full() -> ExchangeRecord {
     let mut record = ExchangeRecord::default();
-    record.facts.started = 1_795_796_100_012_345;
-    record.facts.took = Duration::from_micros(1_500);
-    record.facts.status = Status::from_code(502);
-    record.facts.version = Version::Http2;
-    record.facts.tls = Some(TlsVersion::Tls13);
-    record.facts.scheme = Scheme::Https;
-    record.facts.client = "2001:db8::1".parse().ok();
+    record.facts.set_started(1_795_796_100_012_345);
+    record.facts.set_took(Duration::from_micros(1_500));
+    record.facts.set_status(Status::from_code(502));
+    record.facts.set_version(Version::Http2);
+    record.facts.set_tls(Some(TlsVersion::Tls13));
+    record.facts.set_scheme(Scheme::Https);
+    record.facts.set_client("2001:db8::1".parse().ok());
     for (text, value) in [
         (Text::Method, &b"BREW"[..]),
         (Text::Host, b"[::1]:8443"),
@@ -92,7 +92,7 @@ fn full() -> ExchangeRecord {
     record.fail(Kind::Connect.into());
     record.begin_attempt(false, Duration::ZERO, chosen("10.0.0.2:80"));
     record.begin_attempt(false, Duration::ZERO, chosen("10.0.0.1:80"));
-    record.attempt_at("10.0.0.1:80").unwrap().connect = Some(Duration::from_micros(250));
+    record.attempt_at("10.0.0.1:80").unwrap().set_connect(Some(Duration::from_micros(250)));
     record.set_request_head(&fields(&[
         ("User-Agent", b"\xff\x1b[31m"),
         ("Referer", b"http://a/?x"),
@@ -171,7 +171,7 @@ fn a_record_has_the_attributes_of_the_conventions() {
 #[test]
 fn the_body_is_what_the_format_says() {
     let mut tunnel = full();
-    tunnel.facts.event = Event::TunnelOpened;
+    tunnel.facts.set_event(Event::TunnelOpened);
     let records = written("format: '{status} {route}'", &[tunnel]);
     let body = records[0].body.as_ref().unwrap().value.as_ref();
     assert_eq!(body, Some(&Any::StringValue("502 cart".to_owned())));
@@ -190,7 +190,7 @@ fn severity_follows_from_whose_doing_it_was_and_from_the_status() {
         (Some(200), Some(Kind::ClientGone), "WARN"),
     ] {
         let mut record = plain();
-        record.facts.status = status.and_then(Status::from_code);
+        record.facts.set_status(status.and_then(Status::from_code));
         kind.into_iter().for_each(|kind| record.fail(kind.into()));
         assert_eq!(written("", &[record])[0].severity_text, wanted, "{status:?} {kind:?}");
     }

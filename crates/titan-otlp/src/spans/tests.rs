@@ -50,9 +50,9 @@ fn chosen(endpoint: &str) -> Chosen<'_> {
 
 fn base() -> ExchangeRecord {
     let mut record = ExchangeRecord::default();
-    record.facts.started = 1_000_000;
-    record.facts.took = micros(5_000);
-    record.facts.status = Some(Status::OK);
+    record.facts.set_started(1_000_000);
+    record.facts.set_took(micros(5_000));
+    record.facts.set_status(Some(Status::OK));
     record.set(Text::Method, b"GET");
     record.set(Text::Route, b"cart");
     record
@@ -75,7 +75,8 @@ fn attempts_are_spans_below_that_of_the_request() {
     record.end_attempt("10.0.0.1:80", micros(300), Some(error));
     record.begin_attempt(false, micros(400), chosen("[::1]:81"));
     let last = record.attempt_at("[::1]:81").unwrap();
-    (last.status, last.connect) = (Some(Status::OK), Some(micros(250)));
+    last.set_status(Some(Status::OK));
+    last.set_connect(Some(micros(250)));
     let spans = written(&record);
     let [server, first, second] = &spans[..] else { panic!("{spans:#?}") };
     assert_eq!((server.kind, first.kind, second.kind), (2, 3, 3));
@@ -128,8 +129,8 @@ fn hedges_keep_the_ids_that_their_upstreams_were_told_whichever_decides() {
 #[test]
 fn policies_are_events_and_the_doing_of_clients_is_no_failure() {
     let mut record = base();
-    record.facts.phases.policies = Some(micros(20));
-    record.facts.status = Some(Status::FORBIDDEN);
+    record.facts.set_policies(Some(micros(20)));
+    record.facts.set_status(Some(Status::FORBIDDEN));
     record.add_passed("limit");
     record.set(Text::RefusedBy, b"acl");
     record.set(Text::Method, b"BREW");
@@ -149,6 +150,6 @@ fn policies_are_events_and_the_doing_of_clients_is_no_failure() {
     assert_eq!(events, ["limit passed", "acl refused"]);
     record.fail(Error { side: Side::Downstream, kind: Kind::ClientGone });
     assert_eq!(written(&record)[0].status, None);
-    record.facts.status = Some(Status::BAD_GATEWAY);
+    record.facts.set_status(Some(Status::BAD_GATEWAY));
     assert!(written(&record)[0].status.is_some());
 }

@@ -27,11 +27,11 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
         let mut telling = worker.observed.begin(noted.started);
         let record = &mut telling.record;
         let (fields, facts) = (&request.fields, &mut record.facts);
-        facts.version = request.version;
-        facts.scheme = origin.scheme;
-        facts.peer = origin.address;
-        facts.client = snapshot.forwarding.client(origin, fields);
-        facts.phases.head = noted.head_micros.map(|it| Duration::from_micros(it.get().into()));
+        facts.set_version(request.version);
+        facts.set_scheme(origin.scheme);
+        facts.set_peer(origin.address);
+        facts.set_client(snapshot.forwarding.client(origin, fields));
+        facts.set_head(noted.head_micros.map(|it| Duration::from_micros(it.get().into())));
         if noted.has_head {
             record.set_request(request);
         }
@@ -43,14 +43,14 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
             }
             Some(tracing) => {
                 let trace = tracing.begin(fields, origin.is_trusted(), &worker.io);
-                record.facts.trace = Some(trace);
+                record.trace = Some(trace);
                 record.set(Text::TraceId, &trace.trace_digits());
             }
         }
         record.set(Text::Listener, origin.listener_policy.name().as_bytes());
         if let Some(agreed) = &origin.agreed {
             let version = if agreed.is_tls13 { TlsVersion::Tls13 } else { TlsVersion::Tls12 };
-            record.facts.tls = Some(version);
+            record.facts.set_tls(Some(version));
             record.set(Text::Sni, agreed.server_name.as_deref().unwrap_or_default().as_bytes());
         }
         noted.telling = Some(telling);
@@ -62,7 +62,7 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
         let record = &mut telling.record;
         record.set(Text::Route, self.snapshot.counted(Some(route)).name().as_bytes());
         record.bodies = self.snapshot.recorded_of_bodies(route).map(Bodies::new);
-        if let (Some(tracing), Some(trace)) = (&self.snapshot.tracing, &mut record.facts.trace) {
+        if let (Some(tracing), Some(trace)) = (&self.snapshot.tracing, &mut record.trace) {
             tracing.decide(trace, Some(route), &self.worker.io);
         }
         let id = self.snapshot.forwarding.request_id(&self.request.fields);
@@ -74,17 +74,17 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
         let Some(mut telling) = self.record.telling.take() else { return };
         let Exchange { worker, snapshot, request, record: noted, .. } = self;
         let record = &mut telling.record;
-        if let (Some(tracing), Some(trace)) = (&snapshot.tracing, &mut record.facts.trace) {
+        if let (Some(tracing), Some(trace)) = (&snapshot.tracing, &mut record.trace) {
             tracing.decide(trace, noted.route, &worker.io);
         }
-        record.facts.took = end.took;
-        record.facts.request_bytes = end.received;
-        record.facts.response_bytes = end.sent;
-        record.facts.status = noted.status;
-        record.facts.is_complete = end.status.is_some();
-        let findings = &noted.policies.findings;
-        record.facts.token_cache = findings.is_token_cached.map(CacheUse::from);
-        record.facts.auth_cache = findings.is_decision_cached.map(CacheUse::from);
+        let (facts, findings) = (&mut record.facts, &noted.policies.findings);
+        facts.set_took(end.took);
+        facts.set_request_bytes(end.received);
+        facts.set_response_bytes(end.sent);
+        facts.set_status(noted.status);
+        facts.set_complete(end.status.is_some());
+        facts.set_token_cache(findings.is_token_cached.map(CacheUse::from));
+        facts.set_auth_cache(findings.is_decision_cached.map(CacheUse::from));
         // Of what no route has taken.
         if record.text(Text::RequestId).is_empty() {
             let id = snapshot.forwarding.request_id(&request.fields);
@@ -114,9 +114,9 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
     pub(super) fn pass_on_trace(&mut self, attempt: &Attempt) -> Result<(), Error> {
         let Some(tracing) = &self.snapshot.tracing else { return Ok(()) };
         let Some(telling) = &mut self.record.telling else { return Ok(()) };
-        let Some(trace) = telling.record.facts.trace else { return Ok(()) };
+        let Some(trace) = telling.record.trace else { return Ok(()) };
         let sent = telling.record.attempt_at(&attempt.endpoint().text);
-        let span = trace.attempt_span(sent.map_or(0, |attempt| attempt.number));
+        let span = trace.attempt_span(sent.map_or(0, |attempt| attempt.number()));
         tracing.write(&trace, span, &mut self.request.fields).map_err(|_| Kind::Internal.into())
     }
 }
@@ -134,7 +134,8 @@ impl Record {
             Ok(Step::Respond(response)) => response.head.status.class() >= 4,
             Err(_) => true,
         };
-        telling.record.facts.phases.policies = Some(telling.phase());
+        let took = telling.phase();
+        telling.record.facts.set_policies(Some(took));
         let decided_by = self.policies.findings.decided_by;
         // Which of them were met is not known where the client has gone meanwhile, or the time was over.
         if met.is_ok() || decided_by.is_some() {
@@ -208,9 +209,9 @@ impl Record {
             telling.note_wait(waited);
         }
         if let Some(attempt) = telling.record.last_attempt() {
-            attempt.is_reused = connection.opening().is_none();
-            attempt.connect = connection.opening().map(Opening::connect);
-            attempt.tls = opening.tls();
+            attempt.set_reused(connection.opening().is_none());
+            attempt.set_connect(connection.opening().map(Opening::connect));
+            attempt.set_tls(opening.tls());
         }
     }
 
@@ -222,9 +223,9 @@ impl Record {
     ) {
         let Some(telling) = &mut self.telling else { return };
         if let Some(attempt) = telling.record.attempt_at(&attempt.endpoint().text) {
-            attempt.is_reused = connection.opening().is_none();
-            attempt.connect = connection.opening().map(Opening::connect);
-            attempt.tls = connection.opening().and_then(Opening::tls);
+            attempt.set_reused(connection.opening().is_none());
+            attempt.set_connect(connection.opening().map(Opening::connect));
+            attempt.set_tls(connection.opening().and_then(Opening::tls));
         }
     }
 
@@ -234,8 +235,7 @@ impl Record {
         telling.mark = Instant::now();
         let at = telling.mark.saturating_duration_since(telling.started);
         if let Some(attempt) = telling.record.attempt_at(&attempt.endpoint().text) {
-            attempt.head = Some(at.saturating_sub(attempt.began));
-            attempt.status = Some(status);
+            attempt.note_head(at, status);
         }
     }
 

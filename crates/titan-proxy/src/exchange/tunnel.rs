@@ -148,10 +148,10 @@ impl Tunnel {
         let Some(mut telling) = self.told.take() else { return };
         let took = telling.started.elapsed();
         let record = &mut telling.record;
-        record.facts.took = took;
-        record.facts.request_bytes += received;
-        record.facts.response_bytes = sent;
-        record.facts.is_complete = result.is_ok();
+        record.facts.set_took(took);
+        record.facts.set_request_bytes(record.facts.request_bytes() + received);
+        record.facts.set_response_bytes(sent);
+        record.facts.set_complete(result.is_ok());
         if let Err(error) = result {
             record.fail(error);
         }

@@ -143,7 +143,7 @@ fn records(gateway: &Gateway, count: usize) {
     let mut record = ExchangeRecord::default();
     for number in 0..count {
         record.clear();
-        record.facts.started = number as u64;
+        record.facts.set_started(number as u64);
         record.set(Text::Target, format!("/{number}?{}", "x".repeat(400)).as_bytes());
         ring.push(&record, false);
     }
