@@ -278,7 +278,8 @@ impl ExchangeRecord {
         }
     }
 
-    /// Whether its trace may be told of: it was chosen, or has failed, or the client names one that others tell of.
+    /// Whether its trace may be told of, as far as is seen without asking how slow it was: it was chosen, or it has failed, or the
+    /// client names a trace and there are none here.
     pub fn may_be_traced(&self) -> bool {
         match self.trace {
             Some(trace) => {

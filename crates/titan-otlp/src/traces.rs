@@ -31,14 +31,30 @@ impl TraceWriter {
         TraceWriter { always: tracing.always.clone(), spans, lines, destination }
     }
 
-    fn add(&mut self, record: &Recorded<'_>) {
-        if let Some(trace) = traced(&self.always, record) {
-            self.spans.write(record, &trace, &mut self.lines);
-        }
-    }
-
     fn destination(&self) -> MutexGuard<'_, Destination> {
         self.destination.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Looks at those records of a batch whose traces are told of.
+pub fn for_each_traced(
+    always: &TraceAlways,
+    batch: &Batch,
+    mut look: impl FnMut(&Recorded<'_>, TraceContext),
+) {
+    let mut look_at = |record: &Recorded<'_>| {
+        if let Some(trace) = traced(always, record) {
+            look(record, trace);
+        }
+    };
+    if always.slower_than.is_none() {
+        return batch.traced().filter_map(Recorded::first_of).for_each(|(it, _)| look_at(&it));
+    }
+    // Any of them may be a slow one.
+    let mut records = batch.records();
+    while let Some((record, rest)) = Recorded::first_of(records) {
+        look_at(&record);
+        records = rest;
     }
 }
 
@@ -56,18 +72,9 @@ fn traced(always: &TraceAlways, record: &Recorded<'_>) -> Option<TraceContext> {
 
 impl Subscriber for TraceWriter {
     fn take(&mut self, batch: &Arc<Batch>) {
-        self.lines.clear();
-        match self.always.slower_than {
-            None => batch.traced().filter_map(Recorded::first_of).for_each(|(it, _)| self.add(&it)),
-            // Any of them may be a slow one.
-            Some(_) => {
-                let mut records = batch.records();
-                while let Some((record, rest)) = Recorded::first_of(records) {
-                    self.add(&record);
-                    records = rest;
-                }
-            }
-        }
+        let TraceWriter { always, spans, lines, .. } = self;
+        lines.clear();
+        for_each_traced(always, batch, |record, trace| spans.write(record, &trace, lines));
         if !self.lines.is_empty() {
             self.destination().write(&self.lines, SystemTime::now());
         }

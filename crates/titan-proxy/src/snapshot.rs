@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use titan_config::{
     AccessLog, ByteSize, Config, Importance, Limits, LogDestination, Name, Pressure, Route,
-    Timeouts,
+    Timeouts, TraceAlways,
 };
 use titan_io::counter::{BUCKETS, Counted, Durations};
 use titan_io::exemplar::{Exemplar, Exemplars};
@@ -267,9 +267,9 @@ impl Snapshot {
     }
 
     /// Notes exemplars of the durations of routes from records.
-    pub(crate) fn exemplar_notes(&self) -> ExemplarNotes {
+    pub(crate) fn exemplar_notes(&self, always: Option<TraceAlways>) -> ExemplarNotes {
         let names = self.counted.iter().map(|counted| counted.name());
-        ExemplarNotes::new(names.zip(&self.exemplars))
+        ExemplarNotes::new(names.zip(&self.exemplars), always)
     }
 
     /// The exemplars of the durations of each route that has any, with its name.

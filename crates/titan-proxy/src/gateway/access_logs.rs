@@ -133,7 +133,8 @@ pub(super) fn open_logs(
         logs.push(Box::new(TraceWriter::new(tracing, &routes, opened)));
     }
     if !logs.is_empty() {
-        logs.push(Box::new(snapshot.exemplar_notes()));
+        let always = config.tracing.as_ref().map(|tracing| tracing.always.clone());
+        logs.push(Box::new(snapshot.exemplar_notes(always)));
     }
     Ok(logs)
 }
