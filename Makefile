@@ -15,7 +15,8 @@ DIST := $(CARGO_TARGET_DIR)/dist
 # Whatever has a manifest of its own, next to the root. One that is not there yet is left out.
 WORKSPACES := . $(patsubst %/Cargo.toml,%,$(wildcard fuzz/Cargo.toml bench/engines/Cargo.toml))
 
-GO_MODULES = $(shell find . -name go.mod -not -path './target/*' -printf '%h\n' | sort)
+# Those of conformance/kubernetes are built with all of Kubernetes.
+GO_MODULES = $(shell find . -name go.mod -not -path './target/*' -not -path './conformance/kubernetes/*' -printf '%h\n' | sort)
 
 # `go run` builds it once and keeps it; the version is named so that every machine finds the same.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
