@@ -15,7 +15,7 @@ DIST := $(CARGO_TARGET_DIR)/dist
 # Whatever has a manifest of its own, next to the root. One that is not there yet is left out.
 WORKSPACES := . $(patsubst %/Cargo.toml,%,$(wildcard fuzz/Cargo.toml bench/engines/Cargo.toml))
 
-# Those of conformance/kubernetes are built with all of Kubernetes.
+# Those of conformance/kubernetes are checked by `make cluster`: they are built with all of Kubernetes.
 GO_MODULES = $(shell find . -name go.mod -not -path './target/*' -not -path './conformance/kubernetes/*' -printf '%h\n' | sort)
 
 # `go run` builds it once and keeps it; the version is named so that every machine finds the same.
@@ -23,10 +23,13 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 say = @printf '\n== %s\n' '$(1)'
 
-.PHONY: help build run test peers lint tidy unit dashboard dashboard-check fuzz-smoke go chaos-smoke conformance soak overload chaos bench audit docs fmt clean
+# Where scripts/install-kubernetes-peers.sh puts etcd, kube-apiserver and the echo server.
+export TITAN_KUBERNETES ?= $(CARGO_TARGET_DIR)/kubernetes
+
+.PHONY: help build run test peers lint tidy unit dashboard dashboard-check fuzz-smoke go chaos-smoke conformance cluster soak overload chaos bench audit docs fmt clean
 
 help: ## prints this list
-	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' Makefile | expand -t 17
+	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/\1\t\2/p' Makefile | expand -t 17
 
 # The symbols are found by the name in the program's debug link, in the folder of the program.
 build: ## builds the gateway, optimised, and its symbols: target/dist/titan and titan.debug
@@ -108,6 +111,13 @@ chaos-smoke: ## breaks endpoints behind Titan alone: no GET may fail that anothe
 conformance: ## runs only the HTTP/1.1 vectors
 	cargo test --package titan-h1 --test conformance
 	cd shockwave && go test -count=1 -run 'Vector|Titan|Unread|Alike|Behind' .
+
+# One package after the other, since each starts an API server. Not part of `test`: building kube-apiserver takes too long.
+cluster: ## tests the API server and the stand-in for a cluster that Kubernetes support is tested on: conformance/kubernetes
+	$(call say,cluster)
+	@scripts/install-kubernetes-peers.sh
+	@cd conformance/kubernetes && test -z "$$(gofmt -l . | tee >(cat >&2))" && go vet ./... && \
+	    go run $(STATICCHECK) ./... && go test -count=1 -p 1 -race -shuffle=on ./...
 
 # The optimised program, so that what is measured is what runs elsewhere; its clients need not be.
 soak: export TITAN_PROGRAM = $(CARGO_TARGET_DIR)/release/titan
