@@ -26,7 +26,7 @@ say = @printf '\n== %s\n' '$(1)'
 # Where scripts/install-kubernetes-peers.sh puts etcd, kube-apiserver and the echo server.
 export TITAN_KUBERNETES ?= $(CARGO_TARGET_DIR)/kubernetes
 
-.PHONY: help build run test peers lint tidy unit dashboard dashboard-check fuzz-smoke go chaos-smoke conformance cluster soak overload chaos bench audit docs fmt clean
+.PHONY: help build run test peers lint tidy unit dashboard dashboard-check fuzz-smoke go chaos-smoke conformance cluster conformance-k8s soak overload chaos bench audit docs fmt clean
 
 help: ## prints this list
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/\1\t\2/p' Makefile | expand -t 17
@@ -118,6 +118,16 @@ cluster: ## tests the API server and the stand-in for a cluster that Kubernetes 
 	@scripts/install-kubernetes-peers.sh
 	@cd conformance/kubernetes && test -z "$$(gofmt -l . | tee >(cat >&2))" && go vet ./... && \
 	    go run $(STATICCHECK) ./... && go test -count=1 -p 1 -race -shuffle=on ./...
+
+# K8S_ARGUMENTS are for the suite, as `-run-test=HTTPRouteWeight`.
+conformance-k8s: ## runs Gateway API's conformance suite against the command K8S_CONTROLLER; the report: target/kubernetes/report.yaml
+	$(call say,conformance-k8s)
+	@test -n "$${K8S_CONTROLLER:-}" || \
+	    { echo "K8S_CONTROLLER has to be the command that starts a controller: NAME --kubeconfig {kubeconfig}" >&2; exit 1; }
+	@scripts/install-kubernetes-peers.sh
+	@cd conformance/kubernetes && go test -count=1 -timeout 90m -v -run '^TestConformance$$' ./suite -args \
+	    -controller "$$K8S_CONTROLLER" -controller-log $(TITAN_KUBERNETES)/controller.log \
+	    -report-output $(TITAN_KUBERNETES)/report.yaml $(K8S_ARGUMENTS)
 
 # The optimised program, so that what is measured is what runs elsewhere; its clients need not be.
 soak: export TITAN_PROGRAM = $(CARGO_TARGET_DIR)/release/titan

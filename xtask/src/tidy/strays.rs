@@ -41,8 +41,9 @@ const LISTED: &[(&str, &str)] = &[
     ("packaging/Dockerfile.dockerignore", "what the container is not built from"),
     ("packaging/titan.service", "the systemd unit"),
     ("shockwave/README.md", "what Shockwave is, for those who write services on it"),
-    ("conformance/*/README.md", "the format of the vectors"),
+    ("conformance/*/README.md", "the format of the vectors, and how to run what has none"),
     ("conformance/*/*.json", "vectors that both engines must judge alike, and their schema"),
+    ("conformance/kubernetes/suite/options.yaml", "what Titan declares to Gateway API's suite"),
     ("xtask/src/tidy/changelog/first.txt", "what the first entries of the changelog sum up"),
     (
         "crates/titan-admin/openapi.json",
