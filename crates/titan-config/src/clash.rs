@@ -3,7 +3,7 @@
 //! Precedence goes from the specific to the general: host (exact, then the longest wildcard, then any), then the
 //! path segment by segment (literal, `{name}`, `{*rest}`, prefix). A route that comes earlier by host or path
 //! never covers a later one, so only routes with the same host and path are compared. Among those the higher
-//! `priority` comes first, then more conditions on headers, query and certificate, then methods before any method.
+//! `priority` comes first, then more conditions on headers, query, certificate and listeners, then methods before any method.
 
 use crate::bounds::MAX_ROUTES_PER_PATH;
 use crate::condition::ValueMatch;
@@ -102,7 +102,8 @@ fn compare(first: &RouteDraft, second: &RouteDraft) -> Option<Clash> {
 
 /// The order among routes with the same host and path; the least is tried first.
 fn rank(route: &RouteDraft) -> impl Ord + use<> {
-    let conditions = route.headers.len() + route.query.len() + route.certificate.len();
+    let listeners = usize::from(!route.listeners.is_all());
+    let conditions = route.headers.len() + route.query.len() + route.certificate.len() + listeners;
     (Reverse(route.priority), Reverse(conditions), route.methods.is_empty())
 }
 
@@ -126,7 +127,7 @@ fn are_disjoint(first: &RouteDraft, second: &RouteDraft) -> bool {
         let mut same = second.certificate.iter().filter(|theirs| theirs.part == ours.part);
         same.any(|theirs| exclude(&ours.value, &theirs.value))
     });
-    headers || query || certificate
+    headers || query || certificate || !first.listeners.overlaps(second.listeners)
 }
 
 /// Whether no value meets both.
@@ -165,7 +166,8 @@ fn covers(outer: &RouteDraft, inner: &RouteDraft) -> bool {
         let same = inner.certificate.iter().find(|ours| ours.part == theirs.part);
         same.is_some_and(|ours| implies(&ours.value, &theirs.value))
     });
-    hosts && methods && headers && query && certificate
+    let listeners = outer.listeners.covers(inner.listeners);
+    hosts && methods && headers && query && certificate && listeners
 }
 
 /// Whether a value that meets `ours` meets `theirs` too.

@@ -1,6 +1,6 @@
 //! The names that a file declares: known before anything else is read, so that whatever uses one can be checked.
 
-use crate::node::Node;
+use crate::node::{Entry, Kind, Node};
 use std::collections::HashMap;
 
 /// What a file declares by name.
@@ -8,6 +8,8 @@ use std::collections::HashMap;
 pub(crate) struct Declared {
     pub(crate) upstreams: Names,
     pub(crate) policies: Names,
+    /// Each by its name, or else by its address as it is written.
+    pub(crate) listeners: Names,
     /// Of OpenTelemetry.
     pub(crate) collectors: Names,
     /// The key below each name of a policy: its type, if it is one.
@@ -25,6 +27,7 @@ impl Declared {
             policy_types: typed.collect(),
             upstreams: Names::under("upstreams", root),
             policies: Names::under("policies", root),
+            listeners: Names::new(listeners(root)),
             collectors: Names::under("otlp", root),
         }
     }
@@ -50,7 +53,10 @@ pub(crate) struct Names {
 impl Names {
     fn under(key: &str, root: &Node) -> Names {
         let entries = root.entry(key).map_or(&[][..], |entry| entry.value.entries());
-        let names: Vec<String> = entries.iter().map(|entry| entry.key.clone()).collect();
+        Names::new(entries.iter().map(|entry| entry.key.clone()).collect())
+    }
+
+    fn new(names: Vec<String>) -> Names {
         let places = names.iter().enumerate().map(|(place, name)| (name.clone(), place)).collect();
         Names { used: vec![false; names.len()], names, places }
     }
@@ -73,5 +79,18 @@ impl Names {
 
     pub(crate) fn is_used(&self, name: &str) -> bool {
         self.places.get(name).is_some_and(|place| self.used[*place])
+    }
+}
+
+/// What each listener is called.
+fn listeners(root: &Node) -> Vec<String> {
+    let Some(Entry { value, .. }) = root.entry("listeners") else { return Vec::new() };
+    let called = |listener: &Node| {
+        let own = ["name", "address"].iter().find_map(|key| listener.entry(key));
+        own.map_or(listener, |entry| &entry.value).as_text().unwrap_or_default().to_owned()
+    };
+    match &value.kind {
+        Kind::List(listeners) => listeners.iter().map(called).collect(),
+        _ => vec![called(value)],
     }
 }

@@ -114,6 +114,8 @@ mod log;
 
 mod listener;
 
+mod listener_set;
+
 mod concurrency;
 
 mod pressure;
@@ -216,6 +218,7 @@ pub use hedge::{Hedge, HedgeDelay};
 pub use host::HostPattern;
 pub use limits::{FieldNames, Limits};
 pub use listener::{Listener, Protocols, ProxyProtocol};
+pub use listener_set::ListenerSet;
 pub use listing::{ListedPath, ListedRoute, RouteTable};
 pub use location::{FileId, Location, Span};
 pub use log::{AreaLevels, EventFormat, Log, LogArea, LogLevel};

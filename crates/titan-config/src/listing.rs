@@ -111,7 +111,8 @@ pub(crate) fn conditions(route: &Route) -> usize {
     // The first condition on a certificate is that there is one.
     let certificate = route.certificate.len();
     let certificate = certificate.saturating_sub(1).max(certificate.min(1));
-    route.headers.len() + route.query.len() + certificate
+    let listeners = usize::from(!route.listeners.is_all());
+    route.headers.len() + route.query.len() + certificate + listeners
 }
 
 fn under_hosts(route: &Route) -> Vec<(Option<&HostPattern>, &Route)> {

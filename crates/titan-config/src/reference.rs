@@ -69,15 +69,15 @@ The order of routes in the file does not matter. A request takes the most specif
 2. then by path, segment by segment from the left: a literal, then `{{name}}`, then `{{*name}}`, then a `prefix`. So an
    exact path comes before a prefix, and a longer prefix before a shorter one;
 3. then by `priority`, higher first;
-4. then by the number of conditions in `headers` and `query`, more first;
+4. then by the number of conditions in `headers`, `query`, `client_certificate` and `listeners`, more first;
 5. then routes with `methods` before routes without.
 
 If the methods or conditions of a route do not match, the request goes to the next one in this order.
 
 Two routes that match the same request and that these rules do not order are an error, and so is a route that can never
 be reached because of another one. Routes with the same host and path need no order if they exclude each other, by their
-methods or by different values of the same header or parameter. At most {MAX_ROUTES_PER_PATH} routes may have the same host
-and path.
+methods, their listeners, or different values of the same header or parameter. At most {MAX_ROUTES_PER_PATH} routes may
+have the same host and path.
 "#,
         MAX_FILE >> 20,
         MAX_FILES_TOTAL >> 20

@@ -5,6 +5,7 @@ use crate::condition::{CertificateMatch, HeaderMatch, QueryMatch};
 use crate::error_pages::ErrorPages;
 use crate::files::StaticFiles;
 use crate::host::HostPattern;
+use crate::listener_set::ListenerSet;
 use crate::location::Location;
 use crate::look_alikes::Paths;
 use crate::mirror::Mirror;
@@ -37,6 +38,8 @@ pub struct Route {
     pub query: Vec<QueryMatch>,
     /// Conditions on the client's certificate; all must hold.
     pub certificate: Vec<CertificateMatch>,
+    /// The listeners whose requests it serves.
+    pub listeners: ListenerSet,
     /// Decides between routes with the same host and path; the higher comes first.
     pub priority: i32,
     /// How much its requests matter when not all can be served.

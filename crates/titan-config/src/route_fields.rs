@@ -14,6 +14,7 @@ use crate::error_pages::{ErrorPages, error_pages};
 use crate::files::{StaticFiles, check_files, files};
 use crate::host::{HostPattern, authority, host_pattern};
 use crate::limits::{Limits, RouteLimitFields};
+use crate::listener_set::{ListenerSet, listener_set};
 use crate::location::Span;
 use crate::look_alikes::Paths;
 use crate::method::served_method;
@@ -42,8 +43,8 @@ use titan_http::Method;
 
 section! {
     "route", "a route", Any;
-    /// Which requests it matches (`host`, `path` or `prefix`, `methods`, `headers`, `query`, `client_certificate`: all
-    /// that are given must match), and how it responds (exactly one of `upstream`, `redirect`, `respond` and `files`).
+    /// Which requests it matches (`host`, `path` or `prefix`, `methods`, `headers`, `query`, `client_certificate`,
+    /// `listeners`: all that are given must match), and how it responds (exactly one of `upstream`, `redirect`, `respond` and `files`).
     pub(crate) struct RouteFields {
         /// Its name in metrics and `titan explain`; unique. Digits follow a default name that would not be.
         pub(crate) name: Option<At<Name>> = optional("what it matches, such as `api.v1` for `prefix: /api/v1`", at(name())),
@@ -70,6 +71,9 @@ section! {
         /// `present` matches any certificate, `absent` clients without one.
         pub(crate) client_certificate: Option<Vec<CertificateMatch>> =
             optional("any client", certificate_matches()),
+        /// The listeners whose requests it matches, by their names, or by an address as `listeners` has it. A listener for the
+        /// machine's own network and one for the internet can have different routes. Counts as one condition.
+        pub(crate) listeners: Option<ListenerSet> = optional("any listener", listener_set()),
         /// Decides between routes with the same host and path; the higher is tried first.
         pub(crate) priority: i32 = default("0", whole(-1_000_000..=1_000_000)),
         /// How much its requests matter when not all can be served: `critical` ones come before all others, and `sheddable`
@@ -149,6 +153,7 @@ pub(crate) struct RouteDraft {
     pub(crate) headers: Vec<HeaderMatch>,
     pub(crate) query: Vec<QueryMatch>,
     pub(crate) certificate: Vec<CertificateMatch>,
+    pub(crate) listeners: ListenerSet,
     pub(crate) priority: i32,
     pub(crate) importance: Importance,
     pub(crate) trace_share: Option<Percent>,
@@ -199,6 +204,7 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
         headers,
         query,
         client_certificate,
+        listeners,
         priority,
         importance,
         trace_share,
@@ -262,6 +268,7 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
         headers,
         query,
         certificate: client_certificate.unwrap_or_default(),
+        listeners: listeners.unwrap_or(ListenerSet::ALL),
         priority,
         importance,
         trace_share,
@@ -404,6 +411,7 @@ impl RouteDraft {
             headers,
             query,
             certificate,
+            listeners,
             priority,
             importance,
             trace_share,
@@ -429,6 +437,7 @@ impl RouteDraft {
             headers,
             query,
             certificate,
+            listeners,
             priority,
             importance,
             trace_share,

@@ -62,6 +62,7 @@ impl Config {
             headers: _,
             query: _,
             certificate: _,
+            listeners: _,
             priority: _,
             importance: _,
             trace_share: _,

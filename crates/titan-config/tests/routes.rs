@@ -31,6 +31,12 @@ const PAIRS: &[Pair] = &[
     ("one shared host", "host: [a.b, c.d]", "host: [e.f, c.d]", Unordered),
     ("one shared host by priority", "host: [a.b, c.d]", "host: c.d, priority: 1", Fine),
     ("all hosts by priority", "host: c.d", "host: [a.b, c.d], priority: 1", Shadowed),
+    ("other listeners", "listeners: a", "listeners: b", Fine),
+    ("a listener and any", "listeners: a", "priority: 0", Fine),
+    ("any listener first", "listeners: a", "priority: 1", Shadowed),
+    ("all listeners and any", "listeners: [a, b]", "priority: 0", Fine),
+    ("one shared listener", "listeners: [a, b]", "listeners: b", Unordered),
+    ("more listeners first", "listeners: [a, b], priority: 1", "listeners: b", Shadowed),
     ("other methods", "methods: GET", "methods: [POST, PUT]", Fine),
     ("shared methods", "methods: [GET, PUT]", "methods: [POST, PUT]", Unordered),
     ("same methods", "methods: [PUT, POST]", "methods: [POST, PUT]", Duplicate),
@@ -125,8 +131,10 @@ const PAIRS: &[Pair] = &[
 fn verdict(first: &str, second: &str) -> Verdict {
     let routes = [first, second].map(|fields| format!("{{ {fields}, respond: 204 }}"));
     let tls = "certificates: [{ cert: a, key: b }], client_certificates: { ca: c }";
-    let listener = format!("{{ address: \":80\", tls: {{ {tls} }} }}");
-    let file = format!("listeners: [{listener}]\nroutes: [{}]\n", routes.join(", "));
+    let listeners = format!(
+        "{{ name: a, address: \":80\", tls: {{ {tls} }} }}, {{ name: b, address: \":81\" }}"
+    );
+    let file = format!("listeners: [{listeners}]\nroutes: [{}]\n", routes.join(", "));
     let Err(report) = Config::parse("titan.yaml", &file) else { return Fine };
     let [diagnostic] = report.diagnostics() else { panic!("{report}") };
     assert_eq!(diagnostic.also.len(), 1, "both places are shown");

@@ -18,6 +18,7 @@ use crate::files::Site;
 use crate::forwarding::{Reach, count_hop};
 use crate::grpc::{self, Code, Dialect};
 use crate::guard::Guard;
+use crate::listener_id::ListenerId;
 use crate::listener_policy::ListenerPolicy;
 use crate::origin::{Origin, PresentedCertificate};
 use crate::route::{self, Allow, Folded, Match, plain_reading};
@@ -83,8 +84,7 @@ pub fn explain(
     let snapshot = &Snapshot::unconnected(config, &credentials);
     let scheme = if question.is_https() { Scheme::Https } else { Scheme::Http };
     let peer = from.unwrap_or(IpAddr::V4(ASSUMED_CLIENT));
-    let policy = ListenerPolicy::default();
-    policy.redirect_to(https(config, &question));
+    let policy = reached(config, &question);
     let mut origin = snapshot.forwarding.origin(Some(peer), scheme, &Arc::new(policy));
     origin.shown = identity.map(|identity| PresentedCertificate::new((identity, 0)));
     let mut explainer = Explainer {
@@ -108,11 +108,16 @@ pub fn explain(
 /// The client's address if none is given: one that no client has (RFC 5737).
 const ASSUMED_CLIENT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-/// The port that the listener of the URL redirects every request to, if it does.
-fn https(config: &Config, question: &Question) -> Option<NonZeroU16> {
-    let port = question.port().filter(|_| !question.is_https());
-    let reached = config.listeners.iter().find(|it| words::is_at(it, port));
-    reached.and_then(|listener| listener.redirect_to_https)
+/// The rules of the listener that the URL leads to: the one at its port. None of them has rules otherwise.
+fn reached(config: &Config, question: &Question) -> ListenerPolicy {
+    let ids = ListenerId::all(&config.listeners);
+    let mut listeners = config.listeners.iter().zip(ids);
+    let Some((listener, id)) = listeners.find(|(it, _)| words::is_at(it, question.port())) else {
+        return ListenerPolicy::default();
+    };
+    let policy = ListenerPolicy::of(id);
+    policy.redirect_to(listener.redirect_to_https.filter(|_| !question.is_https()));
+    policy
 }
 
 /// Builds an explanation, step by step.
@@ -193,7 +198,7 @@ impl Explainer<'_> {
         Ok(start.framing)
     }
 
-    /// Routes belong to no listener; which one the client reaches is a matter of the port alone.
+    /// Which one the client reaches is a matter of the port alone.
     fn listeners(&mut self, port: Option<u16>) {
         for listener in &self.config.listeners {
             self.page.tell("listener", words::listener(listener, port));
@@ -242,12 +247,13 @@ impl Explainer<'_> {
         let Explainer { config, snapshot, origin, page, .. } = self;
         let identity = origin.shown.as_ref().map(|shown| &*shown.identity);
         let mut number = 0;
-        snapshot.routes.explain(&route::Request::new(head, identity), |index, mismatch| {
+        snapshot.routes.explain(&route::Request::new(head, origin), |index, mismatch| {
             let route = &config.routes[index];
             let verdict = mismatch.map_or_else(
                 || "matches".to_owned(),
                 |mismatch| {
-                    format!("no match: {}", words::mismatch(route, mismatch, head, identity))
+                    let why = words::mismatch((route, config), mismatch, head, identity);
+                    format!("no match: {why}")
                 },
             );
             number += 1;
@@ -275,8 +281,7 @@ impl Explainer<'_> {
     /// The route for whose path upstreams may take that of the request, if there is one.
     fn look_alike(&self, found: &Match, head: &RequestHead) -> Option<String> {
         let routes = &self.config.routes;
-        let identity = self.origin.shown.as_ref().map(|shown| &*shown.identity);
-        let view = route::Request::new(head, identity);
+        let view = route::Request::new(head, &self.origin);
         let plain = plain_reading(view.path);
         let plain = route::Request { path: &plain, ..view };
         let other = Folded::new(routes).other_route(found.route, &plain, &mut Vec::new())?;

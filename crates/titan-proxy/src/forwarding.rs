@@ -11,15 +11,16 @@ mod same_origin;
 pub(crate) use hops::{Reach, count_hop};
 
 use crate::guard::{CLIENT_CERT, CLIENT_CERT_CHAIN};
+use crate::listener_id::ListenerId;
 use crate::listener_policy::ListenerPolicy;
-use crate::origin::{AddressText, Origin, Trust};
+use crate::origin::{AddressText, Judgement, Origin};
 use element::{LastHops, is_well_formed, value_of};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use titan_config::{Cidr, ClientCert, Config, HeaderName, ServerField, TrustedField};
+use titan_config::{Cidr, ClientCert, Config, HeaderName, ListenerSet, ServerField, TrustedField};
 use titan_http::{Authority, BadField, FieldName, Fields, RequestHead, ResponseHead, Scheme};
 use titan_io::tls::Identity;
 use titan_policies::context::Client;
@@ -38,6 +39,8 @@ const MAX_PASSES: usize = 8;
 pub(crate) struct Forwarding {
     /// Unique in the process: whom one trusts another may not.
     id: u64,
+    /// Where connections come in.
+    listeners: Vec<ListenerId>,
     trusted: Vec<Cidr>,
     trusted_field: TrustedField,
     x_forwarded: bool,
@@ -117,6 +120,7 @@ impl Forwarding {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Forwarding {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
+            listeners: ListenerId::all(&config.listeners),
             trusted,
             trusted_field,
             x_forwarded,
@@ -138,14 +142,20 @@ impl Forwarding {
         listener_policy: &Arc<ListenerPolicy>,
     ) -> Origin {
         let address = address.map(|address| address.to_canonical());
-        let is_trusted = address.is_some_and(|address| self.trusts(address));
-        let trust = Trust { is_trusted, judge: self.id };
-        Origin::new(address, scheme, trust, listener_policy)
+        Origin::new(address, scheme, self.judgement(address, listener_policy), listener_policy)
     }
 
-    /// Judges the peer of a connection that was accepted under another configuration.
+    /// Judges a connection that was accepted under another configuration.
     pub(crate) fn judge(&self, origin: &Origin) {
-        origin.judge(self.id, |address| self.trusts(address));
+        origin.judge(self.id, |origin| self.judgement(origin.address, &origin.listener_policy));
+    }
+
+    fn judgement(&self, address: Option<IpAddr>, listener_policy: &ListenerPolicy) -> Judgement {
+        let is_trusted = address.is_some_and(|address| self.trusts(address));
+        let is_its = |id: &ListenerId| listener_policy.id() == Some(id);
+        let listener = self.listeners.iter().position(is_its);
+        let listener = listener.map_or(ListenerSet::NONE, ListenerSet::of);
+        Judgement { is_trusted, listener, judge: self.id }
     }
 
     /// The address of the client behind all trusted proxies; the peer's where it tells nothing. None where a trusted

@@ -49,6 +49,8 @@ mod guard;
 
 mod refused;
 
+mod listener_id;
+
 mod listener_policy;
 mod origin;
 

@@ -1,6 +1,7 @@
 //! Accepting: connection limits, the PROXY protocol, handshakes.
 
 use crate::downstream::{self, Client};
+use crate::listener_id::ListenerId;
 use crate::listener_policy::ListenerPolicy;
 use crate::origin::PresentedCertificate;
 use crate::proxy_protocol;
@@ -18,7 +19,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc as std_mpsc};
 use std::task::Poll;
-use titan_config::{Cidr, ListenAddress};
+use titan_config::Cidr;
 use titan_http::Scheme;
 use titan_io::clock::TICK;
 use titan_io::network::ClientNetwork;
@@ -64,14 +65,6 @@ pub(crate) struct ListenerState {
     by_client: Mutex<HashMap<ClientNetwork, u32>>,
 }
 
-/// What makes a listener the one that it was: where clients connect, whatever its name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ListenerId {
-    address: ListenAddress,
-    /// How many of the same address stand before it in the file: port 0 may be there more than once.
-    before: usize,
-}
-
 /// The settings of a listener, ready to be in force.
 pub(crate) struct PreparedListener {
     state: Arc<ListenerState>,
@@ -85,28 +78,6 @@ struct ConnectionPermit {
     /// Where the connection is counted as its client's.
     counter: Option<ClientCounter>,
     client: Option<ClientNetwork>,
-}
-
-impl ListenerId {
-    /// Those of the listeners of a configuration.
-    pub(crate) fn all(listeners: &[titan_config::Listener]) -> Vec<ListenerId> {
-        let mut seen: HashMap<&ListenAddress, usize> = HashMap::new();
-        let id = |listener: &'_ titan_config::Listener, before| ListenerId {
-            address: listener.address.clone(),
-            before,
-        };
-        let ids = listeners.iter().map(|listener| {
-            let count = seen.entry(&listener.address).or_default();
-            *count += 1;
-            id(listener, *count - 1)
-        });
-        ids.collect()
-    }
-
-    /// As the configuration writes its address, and how many of that stand before it.
-    pub(crate) fn name(&self) -> (String, usize) {
-        (self.address.to_string(), self.before)
-    }
 }
 
 impl PreparedListener {
@@ -149,9 +120,9 @@ impl PreparedListener {
 impl ListenerState {
     fn new(id: ListenerId, config: &titan_config::Listener) -> ListenerState {
         ListenerState {
+            listener_policy: Arc::new(ListenerPolicy::of(id.clone())),
             id,
             config: ArcSwap::from_pointee(config.clone()),
-            listener_policy: Arc::default(),
             open: AtomicU32::new(0),
             used: Shares::default(),
             by_client: Mutex::default(),
@@ -468,7 +439,7 @@ mod tests {
         let text = "{ listeners: ['127.0.0.1:0', '127.0.0.1:0', '127.0.0.1:1'], routes: [{ respond: 204 }] }";
         let config = titan_config::Config::parse("test", text).unwrap();
         let ids = ListenerId::all(&config.listeners);
-        assert_eq!(ids.iter().map(|id| id.before).collect::<Vec<_>>(), [0, 1, 0]);
+        assert_eq!(ids.iter().map(|id| id.name().1).collect::<Vec<_>>(), [0, 1, 0]);
         assert_ne!(ids[0], ids[1]);
     }
 

@@ -1,5 +1,6 @@
 //! The rules of a listener for all its connections. These hold it for as long as they live, and a reload changes it.
 
+use crate::listener_id::ListenerId;
 use crate::refused::{RefusalLog, RefusedHandshakes};
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use std::num::NonZeroU16;
@@ -11,6 +12,8 @@ use titan_io::tls::{Refused, ServerTls};
 /// What a listener requires of its connections.
 #[derive(Default)]
 pub(crate) struct ListenerPolicy {
+    /// Which one it is; `None` for a connection that no listener has accepted, as explain has it.
+    id: Option<ListenerId>,
     /// The name of the listener.
     name: ArcSwap<Box<str>>,
     /// The port of HTTPS that requests are sent to instead of being served; 0 where they are served.
@@ -26,6 +29,16 @@ pub(crate) struct ListenerPolicy {
 }
 
 impl ListenerPolicy {
+    /// That listener's, without rules yet.
+    pub(crate) fn of(id: ListenerId) -> ListenerPolicy {
+        ListenerPolicy { id: Some(id), ..ListenerPolicy::default() }
+    }
+
+    /// Which listener's they are.
+    pub(crate) fn id(&self) -> Option<&ListenerId> {
+        self.id.as_ref()
+    }
+
     /// Has these rules hold from now on, also for connections that are open.
     pub(crate) fn set(&self, listener: &titan_config::Listener, tls: Option<ServerTls>) {
         self.name.store(Arc::new(listener.name.as_str().into()));

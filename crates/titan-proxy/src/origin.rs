@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
+use titan_config::ListenerSet;
 use titan_http::Scheme;
 use titan_io::error::Kind;
 use titan_io::stream::Agreed;
@@ -18,8 +19,8 @@ pub(crate) struct Origin {
     /// None for a Unix socket.
     pub(crate) address: Option<IpAddr>,
     pub(crate) scheme: Scheme,
-    /// Whether the peer is a trusted proxy, and by which configuration.
-    trust: Cell<Trust>,
+    /// What a configuration makes of the connection, and which one.
+    judgement: Cell<Judgement>,
     /// The address as text: written once for the connection, not for each request.
     text: AddressText,
     /// What the listener asks of it.
@@ -34,10 +35,13 @@ pub(crate) struct Origin {
     pub(crate) shown: Option<Rc<PresentedCertificate>>,
 }
 
-/// Whether a peer is a trusted proxy.
+/// What a configuration makes of a connection.
 #[derive(Clone, Copy)]
-pub(crate) struct Trust {
+pub(crate) struct Judgement {
+    /// Whether the peer is a trusted proxy.
     pub(crate) is_trusted: bool,
+    /// Which of its listeners the connection came in at, if it still has that one.
+    pub(crate) listener: ListenerSet,
     /// The number of the configuration that says so.
     pub(crate) judge: u64,
 }
@@ -62,15 +66,15 @@ impl Origin {
     pub(crate) fn new(
         address: Option<IpAddr>,
         scheme: Scheme,
-        trust: Trust,
+        judgement: Judgement,
         listener_policy: &Arc<ListenerPolicy>,
     ) -> Origin {
         let (text, edition) = (AddressText::new(address), Cell::new(listener_policy.edition()));
-        let (trust, listener_policy) = (Cell::new(trust), Arc::clone(listener_policy));
+        let (judgement, listener_policy) = (Cell::new(judgement), Arc::clone(listener_policy));
         Origin {
             address,
             scheme,
-            trust,
+            judgement,
             text,
             listener_policy,
             edition,
@@ -87,14 +91,18 @@ impl Origin {
 
     /// Whether the peer is a trusted proxy.
     pub(crate) fn is_trusted(&self) -> bool {
-        self.trust.get().is_trusted
+        self.judgement.get().is_trusted
     }
 
-    /// Has `judge` decide whether the peer is a trusted proxy, if the configuration of that number has not done so yet.
-    pub(crate) fn judge(&self, number: u64, judge: impl FnOnce(IpAddr) -> bool) {
-        if self.trust.get().judge != number {
-            let is_trusted = self.address.is_some_and(judge);
-            self.trust.set(Trust { is_trusted, judge: number });
+    /// Which listener of the configuration it came in at.
+    pub(crate) fn listener(&self) -> ListenerSet {
+        self.judgement.get().listener
+    }
+
+    /// Has `judge` decide about it, if the configuration of that number has not done so yet.
+    pub(crate) fn judge(&self, number: u64, judge: impl FnOnce(&Origin) -> Judgement) {
+        if self.judgement.get().judge != number {
+            self.judgement.set(judge(self));
         }
     }
 

@@ -9,7 +9,7 @@
 //!    pattern: exact, `{*rest}` (after a slash, perhaps empty), prefix. So a longer prefix comes before
 //!    a shorter one. A slash at the end of an exact path counts.
 //! 3. the higher priority,
-//! 4. the greater number of header, query and certificate conditions,
+//! 4. the greater number of header, query, certificate and listener conditions,
 //! 5. a list of methods before none. GET in a list takes HEAD too, after a route that lists HEAD.
 //!
 //! A route that does not match the request leaves it to the next one, over all hosts: a route for any host is the
@@ -26,13 +26,14 @@ pub(crate) use titan_policies::matched::{Match, Params};
 
 pub(crate) use look_alikes::{Folded, LookAlikes, plain_reading};
 
+use crate::origin::Origin;
 use condition::Conditions;
 use layout::Spec;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::ControlFlow;
-use titan_config::{HostPattern, Route, Share};
+use titan_config::{HostPattern, ListenerSet, Route, Share};
 use titan_http::{Fields, Method, RequestHead, Span, host_of};
 use titan_io::tls::Identity;
 use titan_upstream::balance::Rotation;
@@ -68,6 +69,8 @@ pub(crate) struct Request<'a> {
     pub(crate) fields: &'a Fields,
     /// Who the client is, where it has shown that.
     pub(crate) identity: Option<&'a Identity>,
+    /// Which listener it came in at.
+    pub(crate) listener: ListenerSet,
 }
 
 /// Why no route takes a request.
@@ -121,6 +124,7 @@ impl Routes {
                 &route.headers,
                 &route.query,
                 &route.certificate,
+                route.listeners,
             ),
         }))
     }
@@ -335,11 +339,13 @@ impl<F: FnMut(usize, &Params) -> ControlFlow<()>> Walk<'_, F> {
 }
 
 impl<'a> Request<'a> {
-    /// The view of a head whose path is in its normal form.
-    pub(crate) fn new(head: &'a RequestHead, identity: Option<&'a Identity>) -> Request<'a> {
+    /// The view of a head whose path is in its normal form, on a connection from there.
+    pub(crate) fn new(head: &'a RequestHead, origin: &'a Origin) -> Request<'a> {
         let RequestHead { method, version: _, target: _, fields } = head;
         let (host, path, query) = (head.authority().map(host_of), head.path(), head.query());
-        Request { method: *method, host, path, query, fields, identity }
+        let identity = origin.shown.as_ref().map(|shown| &*shown.identity);
+        let listener = origin.listener();
+        Request { method: *method, host, path, query, fields, identity, listener }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The life of a worker: it accepts and serves, from other configurations when there are some, until it is told to drain,
 //! and then finishes what runs.
 
-use crate::listener::{Done, LentSocket, Listener, ListenerId, ListenerOrder};
+use crate::listener::{Done, LentSocket, Listener, ListenerOrder};
+use crate::listener_id::ListenerId;
 use crate::snapshot::Snapshot;
 use crate::worker::Worker;
 use std::collections::HashMap;

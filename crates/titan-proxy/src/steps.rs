@@ -166,7 +166,7 @@ impl Steps<'_> {
 
 /// What routes and balancers see of a request.
 fn view<'r>(request: &'r RequestHead, origin: &'r Origin) -> route::Request<'r> {
-    route::Request::new(request, origin.shown.as_ref().map(|shown| &*shown.identity))
+    route::Request::new(request, origin)
 }
 
 impl From<Unsendable> for Error {

@@ -177,7 +177,8 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ("route", &[
         ("name", Mark::Neutral), ("host", Mark::Request), ("path", Mark::Request), ("prefix", Mark::Request),
         ("methods", Mark::Request), ("headers", Mark::Request), ("query", Mark::Request),
-        ("client_certificate", Mark::Certificate), ("priority", Mark::Request), ("upstream", Mark::Neutral),
+        ("client_certificate", Mark::Certificate), ("listeners", Mark::OneOf), ("priority", Mark::Request),
+        ("upstream", Mark::Neutral),
         ("importance", Mark::Neutral), ("trace_share", Mark::Neutral),
         ("record_bodies", Mark::Larger), ("redirect", Mark::Neutral), ("respond", Mark::Neutral),
         ("files", Mark::Neutral), ("rewrite", Mark::Other),

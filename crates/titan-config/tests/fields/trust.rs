@@ -4,6 +4,12 @@ use super::Row;
 
 pub(super) const ROWS: &[Row] = &[
     (
+        "route",
+        "listeners",
+        "listeners: [{ name: a, address: ':1' }, ':2', ':3']\nroutes: [{ listeners: [a, ':3'], respond: 204 }]",
+        "listeners: ListenerSet(5)",
+    ),
+    (
         "file",
         "error_pages",
         "error_pages: { 404: gone }",

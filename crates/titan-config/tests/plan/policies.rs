@@ -284,7 +284,9 @@ fn requests_that_get_further_than_before_are_weaker() {
             "r: client_certificate: ",
         ),
         (asks(", client_certificate: present"), asks(""), "r: client_certificate: - present"),
+        (asks(", listeners: \":443\""), asks(""), "r: listeners: - [\":443\"]"),
     ]);
+    assert_eq!(weaker(&asks(""), &asks(", listeners: \":443\"")), Vec::<String>::new());
     assert_eq!(weaker(&closed("enabled: false"), &without_policy()), Vec::<String>::new());
     assert_eq!(
         weaker(

@@ -467,6 +467,23 @@ fn what_cannot_be_asked() {
     );
 }
 
+#[test]
+fn a_route_of_another_listener() {
+    let config = "listeners: [{ name: inside, address: ':81' }, ':80']\nroutes:\n\
+                  - { name: own, listeners: inside, respond: 200 }\n\
+                  - { name: all, respond: 201 }";
+    let tried = |url: &str| {
+        let config = Config::parse("titan.yaml", config).unwrap_or_else(|it| panic!("{it}"));
+        let asking = Asking { method: "GET", url, ..Asking::default() };
+        let text = explain(&config, &Files::default(), &asking).unwrap().to_string();
+        text.lines().filter(|line| line.contains("1. ")).map(str::trim).collect::<String>()
+    };
+    assert_eq!(tried("http://a:81/"), "tried     1. own: matches");
+    let other = "tried     1. own: no match: its listener is `inside`";
+    assert_eq!(tried("http://a/"), other);
+    assert_eq!(tried("http://a:82/"), other);
+}
+
 /// The lines about a request to a gateway that asks for certificates, from a client that shows this one.
 fn told_about(certificate: Option<&str>, url: &str) -> String {
     const CONFIG: &str = r#"

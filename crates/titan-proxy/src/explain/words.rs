@@ -87,7 +87,7 @@ pub(super) fn route(route: &Route, config: &Config) -> String {
 
 /// Why `route` does not take the request.
 pub(super) fn mismatch(
-    route: &Route,
+    (route, config): (&Route, &Config),
     mismatch: Mismatch<'_>,
     head: &RequestHead,
     identity: Option<&Identity>,
@@ -95,6 +95,11 @@ pub(super) fn mismatch(
     match mismatch {
         Mismatch::Host => format!("its host is {}", any_of(&route.hosts)),
         Mismatch::Path => format!("its path is {}", code(&route.path.to_string())),
+        Mismatch::Listener => {
+            let names = route.listeners.indices().filter_map(|index| config.listeners.get(index));
+            let names: Vec<_> = names.map(|listener| &listener.name).collect();
+            format!("its listener is {}", any_of(&names))
+        }
         Mismatch::Method => format!("its method is {}", any_of(&route.methods)),
         Mismatch::Header(name, _) => {
             let conditions = &route.headers;

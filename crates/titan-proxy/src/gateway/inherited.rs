@@ -1,7 +1,7 @@
 //! What one process leaves to the next: listening sockets with all that waits in them, and the keys of TLS tickets.
 
 use super::{Loading, lock};
-use crate::listener::ListenerId;
+use crate::listener_id::ListenerId;
 use crate::serve::Order;
 use crate::socket::{FileIdentity, ListenSocket, SocketFile};
 use std::collections::HashMap;

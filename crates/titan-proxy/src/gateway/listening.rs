@@ -3,7 +3,8 @@
 use super::error::LoadError;
 use super::inherited::Inherited;
 use super::status::CertificateStatus;
-use crate::listener::{Listener, ListenerId, ListenerState};
+use crate::listener::{Listener, ListenerState};
+use crate::listener_id::ListenerId;
 use crate::socket::{ListenSocket, SocketFile, bind, share_out};
 use std::net::SocketAddr;
 use std::sync::Arc;

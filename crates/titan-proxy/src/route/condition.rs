@@ -1,10 +1,10 @@
-//! What a route requires of a request beside host and path: method, headers, query parameters.
+//! What a route requires of a request beside host and path: method, headers, query parameters, listener.
 
 use super::Request;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt;
-use titan_config::{CertificateMatch, CertificatePart, HeaderMatch, QueryMatch};
+use titan_config::{CertificateMatch, CertificatePart, HeaderMatch, ListenerSet, QueryMatch};
 use titan_http::{FieldName, Fields, Method, query};
 use titan_policies::values::{Unmet, certificate_mismatch, unmet};
 
@@ -15,6 +15,7 @@ pub(super) struct Conditions {
     headers: Box<[Header]>,
     query: Box<[QueryMatch]>,
     certificate: Box<[CertificateMatch]>,
+    listeners: ListenerSet,
 }
 
 /// Why a route does not take a request.
@@ -32,6 +33,8 @@ pub(crate) enum Mismatch<'r> {
     Query(&'r str, Unmet),
     /// A condition on that part of the client's certificate does not hold.
     Certificate(CertificatePart, Unmet),
+    /// It came in at a listener that the route is not for.
+    Listener,
 }
 
 struct Header {
@@ -46,6 +49,7 @@ impl Conditions {
         headers: &[HeaderMatch],
         query: &[QueryMatch],
         certificate: &[CertificateMatch],
+        listeners: ListenerSet,
     ) -> Conditions {
         let header = |condition: &HeaderMatch| Header {
             id: FieldName::of(condition.name.as_str().as_bytes()),
@@ -56,12 +60,14 @@ impl Conditions {
             headers: headers.iter().map(header).collect(),
             query: query.into(),
             certificate: certificate.into(),
+            listeners,
         }
     }
 
     /// The place among routes with the same host, path and priority; the lowest is tried first.
     pub(super) fn order(&self) -> impl Ord + use<> {
-        let count = self.headers.len() + self.query.len() + self.certificate.len();
+        let listeners = usize::from(!self.listeners.is_all());
+        let count = self.headers.len() + self.query.len() + self.certificate.len() + listeners;
         (Reverse(count), self.methods.is_empty(), !self.methods.contains(&Method::HEAD))
     }
 
@@ -74,6 +80,9 @@ impl Conditions {
     /// The first condition that `request` does not meet. The method comes last, so that it is only
     /// named where nothing else stands in the way.
     pub(super) fn mismatch(&self, request: &Request<'_>) -> Option<Mismatch<'_>> {
+        if !self.listeners.serves(request.listener) {
+            return Some(Mismatch::Listener);
+        }
         for header in &self.headers {
             let HeaderMatch { name, value } = &header.condition;
             if let Some(unmet) = unmet(value, header.values(request.fields)) {
@@ -114,6 +123,7 @@ impl fmt::Display for Mismatch<'_> {
         match self {
             Mismatch::Host => f.write_str("the host does not match"),
             Mismatch::Path => f.write_str("the path does not match"),
+            Mismatch::Listener => f.write_str("the listener does not match"),
             Mismatch::Method => f.write_str("the method does not match"),
             Mismatch::Header(name, unmet) => write!(f, "the header {name} {unmet}"),
             Mismatch::Certificate(part, unmet) => write!(f, "{} {unmet}", part.words()),

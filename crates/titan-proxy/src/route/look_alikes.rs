@@ -133,7 +133,7 @@ fn has_escape(path: &[u8], escape: &[u8; 3]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use titan_config::Config;
+    use titan_config::{Config, ListenerSet};
     use titan_http::{Fields, Method};
 
     const ROUTES: &str = "
@@ -153,7 +153,8 @@ routes:
         let config = Config::parse("test", ROUTES).unwrap_or_else(|report| panic!("{report}"));
         let routes = Routes::new(&config.routes);
         let (path, fields) = (path.as_bytes(), &Fields::default());
-        let request = Request { method, host: None, path, query: None, fields, identity: None };
+        let (host, query, identity, listener) = (None, None, None, ListenerSet::NONE);
+        let request = Request { method, host, path, query, fields, identity, listener };
         let found = routes.find(&request).unwrap();
         LookAlikes::new(&config.routes).judge(&found, &request, &mut b"stale".to_vec())
     }

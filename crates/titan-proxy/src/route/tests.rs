@@ -52,6 +52,7 @@ fn with_request<T>(text: &str, run: impl FnOnce(&Request<'_>) -> T) -> T {
         query,
         fields: &fields,
         identity: None,
+        listener: ListenerSet::of(0),
     })
 }
 
@@ -326,6 +327,7 @@ struct Sample {
     priority: i32,
     methods: Vec<Method>,
     query: Vec<QueryMatch>,
+    listeners: ListenerSet,
 }
 
 /// A request of the property tests.
@@ -335,6 +337,7 @@ struct Asked {
     host: Option<&'static str>,
     path: String,
     query: Option<&'static str>,
+    listener: usize,
 }
 
 fn build(samples: &[Sample]) -> Routes {
@@ -342,7 +345,7 @@ fn build(samples: &[Sample]) -> Routes {
         hosts: &sample.hosts,
         path: &sample.path,
         priority: sample.priority,
-        conditions: Conditions::new(&sample.methods, &[], &sample.query, &[]),
+        conditions: Conditions::new(&sample.methods, &[], &sample.query, &[], sample.listeners),
     }))
 }
 
@@ -360,12 +363,13 @@ fn sorted(samples: &[Sample]) -> Vec<(usize, Option<&HostPattern>)> {
     };
     all.sort_by(|&(one, one_host), &(other, other_host)| {
         let (first, second) = (&samples[one], &samples[other]);
+        let conditions = |it: &Sample| it.query.len() + usize::from(!it.listeners.is_all());
         let lacks_head = |sample: &Sample| !sample.methods.contains(&Method::HEAD);
         host_rank(one_host)
             .cmp(&host_rank(other_host))
             .then(first.path.precedence(&second.path))
             .then(second.priority.cmp(&first.priority))
-            .then(second.query.len().cmp(&first.query.len()))
+            .then(conditions(second).cmp(&conditions(first)))
             .then(first.methods.is_empty().cmp(&second.methods.is_empty()))
             .then(lacks_head(first).cmp(&lacks_head(second)))
             .then(one.cmp(&other))
@@ -416,7 +420,9 @@ fn naive_find(samples: &[Sample], asked: &Asked) -> Result<(usize, Vec<String>),
             ValueMatch::Exact(value) => pairs.contains(&format!("{}={value}", it.name).as_str()),
             _ => pairs.iter().any(|pair| pair.starts_with(&it.name)),
         };
-        if !sample.query.iter().all(holds) {
+        let comes_in =
+            sample.listeners.is_all() || sample.listeners.indices().any(|it| it == asked.listener);
+        if !comes_in || !sample.query.iter().all(holds) {
             continue;
         }
         let mut methods: Vec<_> = sample.methods.iter().map(Method::to_string).collect();
@@ -468,14 +474,21 @@ fn sample() -> impl Strategy<Value = Sample> {
     let query = prop_oneof![2 => Just(Vec::new()), 1 => subsequence(conditions, 1..=2)];
     let methods = prop_oneof![1 => Just(Vec::new()), 1 => subsequence(methods, 1..=2)];
     let hosts = prop_oneof![1 => Just(Vec::new()), 1 => proptest::collection::vec(host, 1..3)];
-    (hosts, path, 0..2, methods, query).prop_map(|(hosts, path, priority, methods, query)| {
+    let listeners = select(vec![
+        ListenerSet::ALL,
+        ListenerSet::of(0),
+        ListenerSet::of(1),
+        ListenerSet::of(0).and(ListenerSet::of(2)),
+    ]);
+    let rest = (0..2, methods, query, listeners);
+    (hosts, path, rest).prop_map(|(hosts, path, (priority, methods, query, listeners))| {
         let mut unique: Vec<HostPattern> = Vec::new();
         hosts.into_iter().for_each(|it| {
             if !unique.contains(&it) {
                 unique.push(it);
             }
         });
-        Sample { hosts: unique, path, priority, methods, query }
+        Sample { hosts: unique, path, priority, methods, query, listeners }
     })
 }
 
@@ -485,12 +498,12 @@ fn asked() -> impl Strategy<Value = Asked> {
     let path = proptest::collection::vec(select(["a", "b", "c", ""].as_slice()), 1..4);
     let query = select(vec![None, Some("v=1"), Some("v=2&w"), Some("w&v=1")]);
     let method = select(vec![Method::GET, Method::HEAD, Method::POST, Method::PUT]);
-    (method, host, path, query).prop_map(|(method, host, path, query)| {
+    (method, host, path, query, 0..3_usize).prop_map(|(method, host, path, query, listener)| {
         // Empty segments stand at the end alone: a normal path has no others.
         let (last, first) = path.split_last().unwrap();
         let first: Vec<&str> = first.iter().copied().filter(|part| !part.is_empty()).collect();
         let path = [first.as_slice(), &[*last]].concat().join("/");
-        Asked { method, host, path: format!("/{path}"), query }
+        Asked { method, host, path: format!("/{path}"), query, listener }
     })
 }
 
@@ -503,6 +516,7 @@ impl Asked {
             query: self.query.map(str::as_bytes),
             fields: &Fields::default(),
             identity: None,
+            listener: ListenerSet::of(self.listener),
         })
     }
 }

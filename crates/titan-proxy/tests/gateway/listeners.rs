@@ -130,6 +130,38 @@ routes: [{ path: /, respond: 204 }]";
     }
 }
 
+// field: route.listeners
+#[test]
+fn a_route_serves_what_comes_in_at_its_listeners() {
+    let folder = Folder::new("routes");
+    let at = |name: &str| folder.join(name);
+    let of = |names: [&str; 3], own: &str| {
+        let listener = |name| format!("{{ name: {name}, address: 'unix:{}' }}", at(name).display());
+        format!(
+            "listeners: [{}]
+routes:
+  - {{ path: /, respond: 204 }}
+  - {{ path: /, listeners: {own}, respond: 201 }}
+  - {{ path: /status, listeners: [outside, third], respond: 202 }}",
+            names.map(listener).join(", ")
+        )
+    };
+    let names = ["inside", "outside", "third"];
+    let gateway = gateway(&of(names, "inside"), &[]);
+    let get = |name: &str, path: &str| {
+        let mut client = Peer::connects_to_unix(&at(name));
+        client.sends(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).response().status
+    };
+    assert_eq!(names.map(|name| get(name, "/")), [201, 204, 204]);
+    assert_eq!(names.map(|name| get(name, "/status")), [404, 202, 202]);
+    // A connection goes by the configuration of its request. A listener is where it listens, wherever it is in the list.
+    let mut kept = Peer::connects_to_unix(&at("outside"));
+    kept.sends(GET).response().has_status(204);
+    gateway.reloads(&of(["third", "outside", "inside"], "outside"), &[]).unwrap();
+    kept.sends(GET).response().has_status(201);
+    assert_eq!(names.map(|name| get(name, "/")), [204, 201, 204]);
+}
+
 #[test]
 fn a_busy_port_is_an_error_that_names_it() {
     let busy = upstream::listens();
