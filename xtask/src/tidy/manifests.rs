@@ -37,6 +37,11 @@ const ARROWS: &[Arrows] = &[
         never: &["saphyr-parser"],
     },
     Arrows {
+        from: "titan-sources",
+        to: &["titan-config", "titan-http", "titan-io", "titan-upstream"],
+        never: &["saphyr-parser"],
+    },
+    Arrows {
         from: "titan-proxy",
         to: &[
             "titan-config",
