@@ -136,6 +136,10 @@ pub const MAX_PATH: usize = 2_048;
 pub const MAX_TOKEN: usize = 128;
 /// Bytes of a field value or a value to compare with.
 pub const MAX_VALUE: usize = 4_096;
+/// Stores that gateways count together in.
+pub const MAX_STORES: usize = 16;
+/// Addresses of the sentinels of a store.
+pub const MAX_STORE_ADDRESSES: usize = 16;
 /// Collectors of OpenTelemetry.
 pub const MAX_COLLECTORS: usize = 16;
 /// Attributes of the gateway itself that a collector is told.

@@ -119,7 +119,21 @@ fn check(fields: &ConfigFields, root: &Node, to: &mut Reading<'_>) {
     check_admin(fields.admin.as_ref(), to);
     check_access_logs(fields, to);
     check_collectors(fields, to);
+    check_stores(fields, to);
     check_recorded_bodies(fields, to);
+}
+
+/// Whether something uses each store.
+fn check_stores(fields: &ConfigFields, to: &mut Reading<'_>) {
+    for store in &fields.stores {
+        // What should have used it may be what an error is about.
+        if !to.has_errors() && !to.declared.stores.is_used(store.key.as_str()) {
+            let message = format!("nothing is counted in the store `{}`", store.key);
+            let warning = Diagnostic::warning(store.key_span, message);
+            let help = format!("add `shared: {}` to a rate limit, or remove the store", store.key);
+            to.add(warning.label("no rate limit names it").help(help));
+        }
+    }
 }
 
 /// Whether the attempts of a route have time at all.
@@ -462,6 +476,7 @@ fn finish(
         admin,
         state,
         pressure,
+        stores,
         otlp,
         tracing,
         access_log,
@@ -484,6 +499,9 @@ fn finish(
         AdminDraft::Off => None,
         AdminDraft::On(admin) => Some(admin.finish()),
     };
+    let stores = stores
+        .into_iter()
+        .map(|Named { key: name, key_span, value }| Some(value?.finish(name, key_span.start)));
     let otlp = otlp
         .into_iter()
         .map(|Named { key: name, key_span, value }| Some(value?.finish(name, key_span.start)));
@@ -512,6 +530,7 @@ fn finish(
         secrets: Secrets::default(),
         state: state?,
         pressure: pressure?,
+        stores: stores.collect::<Option<_>>()?,
         otlp: otlp.collect::<Option<_>>()?,
         tracing: tracing?,
         access_log: access_log.collect::<Option<_>>()?,

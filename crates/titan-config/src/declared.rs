@@ -12,6 +12,8 @@ pub(crate) struct Declared {
     pub(crate) listeners: Names,
     /// Of OpenTelemetry.
     pub(crate) collectors: Names,
+    /// Of Redis or Valkey.
+    pub(crate) stores: Names,
     /// The key below each name of a policy: its type, if it is one.
     policy_types: HashMap<String, String>,
 }
@@ -29,6 +31,7 @@ impl Declared {
             policies: Names::under("policies", root),
             listeners: Names::new(listeners(root)),
             collectors: Names::under("otlp", root),
+            stores: Names::under("stores", root),
         }
     }
 

@@ -4,7 +4,7 @@ use crate::access_log::{AccessLog, AccessLogDraft, access_log};
 use crate::admin::{Admin, AdminDraft, admin};
 use crate::bounds::{
     MAX_ACCESS_LOGS, MAX_COLLECTORS, MAX_INCLUDES, MAX_LISTENERS, MAX_PATH_BYTES, MAX_POLICIES,
-    MAX_ROUTES, MAX_UPSTREAMS,
+    MAX_ROUTES, MAX_STORES, MAX_UPSTREAMS,
 };
 use crate::error_pages::{ErrorPages, error_pages};
 use crate::forwarding::{Forwarding, forwarding};
@@ -30,6 +30,7 @@ use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::source::FileNames;
 use crate::state::{State, state};
+use crate::store::{Store, StoreDraft, store};
 use crate::timeouts::Timeouts;
 use crate::tls::{Tls, UpstreamTls};
 use crate::token::{NAME, Name, name, parse_name};
@@ -73,6 +74,8 @@ pub struct Config {
     pub state: State,
     /// What is done when limits of the gateway itself come near; `None` for nothing.
     pub pressure: Option<Pressure>,
+    /// The stores that gateways count together in, in file order.
+    pub stores: Vec<Store>,
     /// The collectors of OpenTelemetry, in file order.
     pub otlp: Vec<Collector>,
     /// What traces are made of; `None` where there are none.
@@ -124,6 +127,7 @@ impl fmt::Debug for Unmasked<'_> {
             admin,
             state,
             pressure,
+            stores,
             otlp,
             tracing,
             access_log,
@@ -149,6 +153,7 @@ impl fmt::Debug for Unmasked<'_> {
             .field("admin", admin)
             .field("state", state)
             .field("pressure", pressure)
+            .field("stores", stores)
             .field("otlp", otlp)
             .field("tracing", tracing)
             .field("access_log", access_log)
@@ -181,13 +186,16 @@ impl Config {
         let upstreams = self.connected().filter_map(|upstream| upstream.tls.as_ref());
         let theirs = upstreams.flat_map(UpstreamTls::files);
         let admin = self.admin.iter().flat_map(Admin::files);
-        listeners.flat_map(Tls::files).chain(theirs).chain(admin).collect()
+        let stores = self.stores.iter().filter_map(|store| store.tls.as_ref());
+        let stores = stores.flat_map(UpstreamTls::files);
+        listeners.flat_map(Tls::files).chain(theirs).chain(admin).chain(stores).collect()
     }
 
     /// Whether some upstream, or the source of a key set, is verified with the system's authorities.
     pub fn needs_system_authorities(&self) -> bool {
-        let mut tls = self.connected().filter_map(|upstream| upstream.tls.as_ref());
-        tls.any(|tls| tls.verify && tls.ca.is_none())
+        let stores = self.stores.iter().filter_map(|store| store.tls.as_ref());
+        let upstreams = self.connected().filter_map(|upstream| upstream.tls.as_ref());
+        upstreams.chain(stores).any(|tls| tls.verify && tls.ca.is_none())
             || self.policies.iter().any(|it| it.policy.needs_system_authorities())
     }
 
@@ -232,12 +240,12 @@ section! {
     "file", "a configuration", Any;
     /// The top-level keys of the file.
     pub(crate) struct ConfigFields {
-        /// More files of the configuration: paths, or patterns such as `conf.d/*.yaml`, whose files are read in the order
-        /// of their names. A relative path starts at the directory of the file that says it, here and everywhere in it.
-        /// Included files have the same keys, `include` too. What they say is joined: `listeners`, `routes`, `apply` and
-        /// `access_log` go on in the order of the files, `upstreams`, `policies`, `otlp` and `error_pages` take the names of all of
-        /// them, and every other key is in one file only. A name without `*`, `?` and `[` must be there; a pattern may match nothing.
-        /// `**` is not supported, and `*` does not match names that begin with a dot.
+        /// More files of the configuration: paths, or patterns such as `conf.d/*.yaml`, whose files are read in the order of their
+        /// names. A relative path starts at the directory of the file that says it, here and everywhere in it. Included files have the
+        /// same keys, `include` too. What they say is joined: `listeners`, `routes`, `apply` and `access_log` go on in the order of the
+        /// files, `upstreams`, `policies`, `stores`, `otlp` and `error_pages` take the names of all of them, and every other key is in
+        /// one file only. A name without `*`, `?` and `[` must be there; a pattern may match nothing. `**` is not supported, and `*`
+        /// does not match names that begin with a dot.
         pub(crate) include: Vec<At<String>> = default("[]", include()),
         /// The threads that handle traffic.
         pub(crate) workers: Option<Workers> = default("{}", lenient(workers())),
@@ -283,6 +291,10 @@ section! {
         pub(crate) state: Option<State> = default("{}", lenient(state())),
         /// What the gateway does when its own limits come near: descriptors, memory, and the lag of its workers. `off`: nothing.
         pub(crate) pressure: Option<Option<Pressure>> = default("{}", lenient(pressure())),
+        /// The stores of Redis or Valkey in which the gateways of a fleet count together, by name. Rate limits (`rate_limit.shared`) say
+        /// which they use.
+        pub(crate) stores: Vec<Named<Name, Option<StoreDraft>>> =
+            default("{}", mapping(NAME, parse_name, lenient(store()), 0..=MAX_STORES)),
         /// The collectors of OpenTelemetry, by name. Access logs (`access_log.otlp`) and `tracing` say what they get.
         pub(crate) otlp: Vec<Named<Name, Option<CollectorDraft>>> =
             default("{}", mapping(NAME, parse_name, lenient(collector()), 0..=MAX_COLLECTORS)),

@@ -60,6 +60,8 @@ mod read;
 
 mod readers;
 
+mod secret;
+
 mod token;
 
 mod host_name;
@@ -131,6 +133,8 @@ mod upstream_id;
 mod pointer;
 
 mod mirror;
+
+mod store;
 
 mod policy;
 
@@ -242,9 +246,11 @@ pub use respond::{Redirect, Respond};
 pub use retries::{Backoff, GrpcStatus, Retries, RetryBudget, RetryConditions};
 pub use route::{Action, Proxy, Rewrite, Route, SendHost, Share};
 pub use schema::schema;
+pub use secret::Secret;
 pub use source::FileNames;
 pub use state::State;
 pub use statuses::Statuses;
+pub use store::{SentinelName, Store, StoreAddress};
 pub use surroundings::{Document, Surroundings};
 pub use template::{Piece, Template};
 pub use timeouts::{RouteTimeouts, Timeouts};

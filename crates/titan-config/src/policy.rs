@@ -27,15 +27,16 @@ pub(crate) use compress::{codings, media_range};
 pub use cors::{CorsHeaders, CorsOrigin};
 pub use fault::FaultEffect;
 pub use jwt::{
-    ClaimHeader, JwksUrl, JwtAlgorithm, JwtKeys, JwtProvider, JwtRevocations, Secret, TokenPlace,
-    Url,
+    ClaimHeader, JwksUrl, JwtAlgorithm, JwtKeys, JwtProvider, JwtRevocations, TokenPlace, Url,
 };
 pub(crate) use jwt::{jwt_revocations, parse_url};
 pub(crate) use needs::{
     check_certificates, check_credentials, check_key_fields, check_optional_tokens, check_tokens,
 };
 pub(crate) use rate_limit::parse_rate;
-pub use rate_limit::{Exempt, Rate, RateKey, RatePlan, RatePlans, RouteCost};
+pub use rate_limit::{
+    Exempt, Rate, RateKey, RatePlan, RatePlans, RouteCost, SharedLimit, WithoutStore,
+};
 pub use rule::{Rule, RulePart};
 pub use transform::{
     Changes, CookieDomain, CookieRule, PathPiece, PathRule, RequestTransform, ResponseTransform,

@@ -141,7 +141,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("include", Mark::Joined), ("workers", Mark::Inside), ("listeners", Mark::Inside), ("routes", Mark::Inside),
         ("upstreams", Mark::Inside), ("policies", Mark::Inside), ("apply", Mark::Chain),
         ("jwt_revocations", Mark::Need), ("state", Mark::Neutral), ("pressure", Mark::Need), ("zone", Mark::Neutral),
-        ("otlp", Mark::Inside), ("tracing", Mark::Neutral), ("access_log", Mark::Need),
+        ("stores", Mark::Inside), ("otlp", Mark::Inside), ("tracing", Mark::Neutral), ("access_log", Mark::Need),
         ("recorder", Mark::Need),
         ("log", Mark::Inside),
         ("limits", Mark::Inside),
@@ -340,7 +340,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ("rate_limit", &[
         ("key", Mark::Grant), ("ipv6_prefix", Mark::Larger), ("rates", Mark::Rates), ("plans", Mark::Grant),
         ("concurrency", Mark::Larger), ("costs", Mark::Smaller), ("max_delay", Mark::Neutral),
-        ("exempt", Mark::Grant), ("shadow", Mark::Scale(OFF)), ("capacity", Mark::Neutral),
+        ("exempt", Mark::Grant), ("shadow", Mark::Scale(OFF)), ("capacity", Mark::Neutral), ("shared", Mark::Need),
     ]),
     ("rate_key", &[
         ("header", Mark::Unknown), ("cookie", Mark::Unknown), ("query", Mark::Unknown), ("claim", Mark::Unknown),
@@ -465,6 +465,13 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("format", Mark::Other),
         ("request_headers", Mark::Grant), ("response_headers", Mark::Grant), ("claims", Mark::Grant),
         ("only", Mark::Inside), ("share", Mark::Smaller), ("always", Mark::Inside),
+    ]),
+    ("store", &[
+        ("address", Mark::Neutral), ("sentinel", Mark::Neutral), ("hash_key", Mark::Neutral), ("username", Mark::Neutral),
+        ("password", Mark::Neutral), ("database", Mark::Neutral), ("tls", Mark::Need), ("timeout", Mark::Neutral),
+    ]),
+    ("shared_limit", &[
+        ("store", Mark::Neutral), ("without_store", Mark::Scale(&["deny", "local", "", "allow"])),
     ]),
     ("collector", &[
         ("endpoint", Mark::Neutral), ("protocol", Mark::Neutral), ("headers", Mark::Neutral), ("tls", Mark::Need),

@@ -23,12 +23,12 @@ use crate::read::{Read, Reading, default, optional, required};
 use crate::readers::{
     Named, boolean, cap, duration, mapping, one_or_list, secret, short_for, text, whole, words,
 };
+use crate::secret::{Secret, parse_secret};
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::timeouts::DAY;
 use crate::tls::file;
 use crate::token::{HEADER_NAME, HeaderName, HeaderValue, Token, cookie_name, header_value, token};
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use url::url;
@@ -255,23 +255,6 @@ pub struct ClaimHeader {
     pub name: HeaderName,
     /// What it tells.
     pub claim: Claim,
-}
-
-/// A shared secret. It is shown nowhere.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// The bytes that sign.
-    pub fn bytes(&self) -> &[u8] {
-        self.0.as_bytes()
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret")
-    }
 }
 
 impl JwtAlgorithm {
@@ -532,10 +515,6 @@ pub(super) fn realm() -> impl Read<Value = HeaderValue> {
         let error = Diagnostic::error(node.span, "this is not a valid realm");
         to.fail(error.label("expected printable ASCII without quotes and backslashes"))
     })
-}
-
-fn parse_secret(text: &str) -> Result<Secret, Problem> {
-    not_empty(text).map(Secret)
 }
 
 fn not_empty(text: &str) -> Result<String, Problem> {

@@ -4,6 +4,7 @@ mod exempt;
 mod key;
 mod plans;
 mod rate;
+mod shared;
 
 use super::section::PolicySection;
 use crate::bounds::{MAX_KEY_PARTS, MAX_LIMITED_KEYS, MAX_RATES, MAX_ROUTES};
@@ -23,6 +24,8 @@ pub use plans::{RatePlan, RatePlans};
 pub use rate::Rate;
 pub(crate) use rate::parse_rate;
 pub(super) use rate::rate;
+use shared::shared;
+pub use shared::{SharedLimit, WithoutStore};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -68,6 +71,8 @@ section! {
         /// with the most left, and starts with no more than that. A key with one rate takes about 64 bytes of memory,
         /// allocated at the start, and 32 more for each further rate (of the plan with the most) and for `concurrency`.
         pub(crate) capacity: NonZeroU32 = default("65536", whole(64..=MAX_LIMITED_KEYS)),
+        /// Whether all gateways of a fleet count together, in a store. A plain string sets `store` alone.
+        pub(crate) shared: Option<SharedLimit> = optional("each gateway counts by itself", shared()),
     }
 }
 
@@ -94,6 +99,8 @@ pub struct RateLimit {
     pub shadow: bool,
     /// How many keys are remembered.
     pub capacity: NonZeroU32,
+    /// How it is shared with other gateways; with a rate, and without `concurrency`. `None` where each counts by itself.
+    pub shared: Option<SharedLimit>,
 }
 
 /// As how many requests those of a route count.
@@ -134,6 +141,7 @@ fn check(fields: RateLimitFields, node: &Node, to: &mut Reading<'_>) -> Option<R
         exempt,
         shadow,
         capacity,
+        shared,
     } = fields;
     if rates.is_empty() && concurrency.is_none() {
         let error = Diagnostic::error(node.span, "this rate limit limits nothing");
@@ -155,6 +163,18 @@ fn check(fields: RateLimitFields, node: &Node, to: &mut Reading<'_>) -> Option<R
     if plans.is_some() && rates.is_empty() {
         let error = Diagnostic::error(node.key_span("plans"), "`plans` needs `rates`");
         return to.fail(error.label("clients without a plan would not be limited"));
+    }
+    if shared.is_some() && concurrency.is_some() {
+        let error =
+            Diagnostic::error(node.key_span("concurrency"), "`concurrency` cannot be shared");
+        let error = error.also(node.key_span("shared"), "this limit is shared");
+        return to.fail(error.help(
+            "each gateway counts what runs by itself: put `concurrency` into a policy of its own, such as an `early_limit`",
+        ));
+    }
+    if shared.is_some() && rates.is_empty() {
+        let error = Diagnostic::error(node.key_span("shared"), "`shared` needs `rates`");
+        return to.fail(error.label("there is nothing to count together"));
     }
     let of_plans = plans.iter().flat_map(|plans| &plans.plans).flat_map(|plan| &plan.rates);
     let least = rates.iter().chain(of_plans).map(|rate| rate.burst).min();
@@ -186,6 +206,7 @@ fn check(fields: RateLimitFields, node: &Node, to: &mut Reading<'_>) -> Option<R
         exempt,
         shadow,
         capacity,
+        shared,
     })
 }
 

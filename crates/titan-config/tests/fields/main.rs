@@ -13,6 +13,7 @@ mod mirrors;
 mod plans;
 mod policies;
 mod retries;
+mod stores;
 mod tls;
 mod transforms;
 mod trust;
@@ -451,6 +452,7 @@ fn rows() -> impl Iterator<Item = &'static Row> {
         upstreams::ROWS,
         admin::ROWS,
         policies::ROWS,
+        stores::ROWS,
         limits::ROWS,
         mirrors::ROWS,
         transforms::ROWS,

@@ -72,6 +72,14 @@ const PAIRS: &[Row] = &[
         "policies: { p: { authorise: { forward_auth: { upstream: a, request_headers: B, cache: { ttl: 7s, key: { header: B } } } } } }",
     ),
     (
+        "shared_limit",
+        "store",
+        "stores: { a: { address: \"redis://h\", hash_key: 0123456789abcdef }, b: { address: \"redis://h\", hash_key: 0123456789abcdef } }\n\
+         policies: { p: { rate_limit: { rates: 5/s, shared: a } } }",
+        "stores: { a: { address: \"redis://h\", hash_key: 0123456789abcdef }, b: { address: \"redis://h\", hash_key: 0123456789abcdef } }\n\
+         policies: { p: { rate_limit: { rates: 5/s, shared: b } } }",
+    ),
+    (
         "fallback",
         "upstream",
         "upstreams: { a: { endpoints: a:1, circuit_breaker: { fallback: { upstream: b } } }, b: b:1, c: c:1 }",

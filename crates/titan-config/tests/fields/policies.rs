@@ -243,6 +243,26 @@ policies: { p: { authorise: { client_certificate: [present, { dns: A }] } } }",
         "capacity: 100",
     ),
     (
+        "rate_limit",
+        "shared",
+        "stores: { s: { address: \"redis://h\", hash_key: 0123456789abcdef } }\npolicies: { p: { rate_limit: { rates: 5/s, shared: s } } }",
+        "shared: Some(SharedLimit { store: Name(\"s\"), without_store: Local })",
+    ),
+    (
+        "shared_limit",
+        "store",
+        "stores: { s: { address: \"redis://h\", hash_key: 0123456789abcdef } }\n\
+         policies: { p: { rate_limit: { rates: 5/s, shared: { store: s } } } }",
+        "SharedLimit { store: Name(\"s\")",
+    ),
+    (
+        "shared_limit",
+        "without_store",
+        "stores: { s: { address: \"redis://h\", hash_key: 0123456789abcdef } }\n\
+         policies: { p: { rate_limit: { rates: 5/s, shared: { store: s, without_store: deny } } } }",
+        "without_store: Deny",
+    ),
+    (
         "rate",
         "rate",
         "policies: { p: { rate_limit: { rates: [{ rate: 20/10s }] } } }",
