@@ -22,8 +22,13 @@ const ARROWS: &[Arrows] = &[
         never: &["saphyr-parser", "serde", "serde_json"],
     },
     Arrows {
+        from: "titan-store",
+        to: &["titan-config", "titan-io"],
+        never: &["saphyr-parser", "serde", "serde_json"],
+    },
+    Arrows {
         from: "titan-policies",
-        to: &["titan-config", "titan-h1", "titan-http", "titan-io"],
+        to: &["titan-config", "titan-h1", "titan-http", "titan-io", "titan-store"],
         never: &["saphyr-parser"],
     },
     Arrows {
@@ -52,6 +57,7 @@ const ARROWS: &[Arrows] = &[
             "titan-observe",
             "titan-otlp",
             "titan-policies",
+            "titan-store",
             "titan-upstream",
         ],
         never: &["saphyr-parser"],

@@ -1,0 +1,35 @@
+//! Stores of Redis or Valkey that the gateways of a fleet have in common: how they are connected to, asked, and done without.
+//!
+//! Nothing here knows what is stored. A store may be down, slow, or something else altogether: whoever asks gets a reply or
+//! [`Unavailable`] within the time that the configuration gives it.
+//!
+//! | what | module |
+//! |---|---|
+//! | scripts, and what they reply | [`script`] |
+//! | what a connection may receive at most | `bounded` |
+//! | where a store is: names, sentinels | `place` |
+//! | a connection, from the socket to the first reply | `connect` |
+//! | the connection of one worker: when it is used, given up, and tried again | `link` |
+//! | a store | [`store`] |
+//! | the thread that finds it, and announces the gateway there | `keeper` |
+//! | the stores of a configuration | [`stores`] |
+
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
+
+pub mod script;
+
+mod bounded;
+
+mod connect;
+
+mod place;
+
+mod link;
+
+pub mod store;
+
+mod keeper;
+
+pub mod stores;
+
+pub use script::Unavailable;

@@ -1,0 +1,161 @@
+//! Scripts: what the store does as one step, and what it replies.
+
+use aws_lc_rs::digest;
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value, cmd};
+use std::fmt::Write;
+
+/// A script in Lua. It gets keys and arguments, and returns whole numbers.
+pub struct Script {
+    text: String,
+    /// The name by which the store knows it once it has seen it.
+    digest: String,
+}
+
+/// A call of a script with one key.
+pub struct Call<'c> {
+    /// The script.
+    pub script: &'c Script,
+    /// The only key that it touches.
+    pub key: &'c [u8],
+    /// What else it gets.
+    pub arguments: &'c [&'c [u8]],
+}
+
+/// What a script has returned.
+pub type Numbers = Vec<i64>;
+
+/// Why there is no reply of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// There is no connection, and none is waited for.
+    Down,
+    /// It has not responded in time.
+    Timeout,
+    /// As many calls wait for it as may.
+    Busy,
+    /// It has refused the call.
+    Refused,
+    /// What it has said is no reply to what it was asked, or the connection has failed.
+    Failed,
+}
+
+/// The most numbers that a script returns.
+const MAX_NUMBERS: usize = 32;
+
+impl Script {
+    /// A script with that text.
+    pub fn new(text: impl Into<String>) -> Script {
+        let text = text.into();
+        // The store's own choice; a collision would be one of our own scripts.
+        let hash = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes());
+        let digest = hash.as_ref().iter().fold(String::new(), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        });
+        Script { text, digest }
+    }
+}
+
+impl Call<'_> {
+    /// Makes the call; the caller bounds the time. The second value is why there is none, for operators.
+    pub(crate) async fn make(
+        &self,
+        connection: &mut MultiplexedConnection,
+    ) -> Result<Numbers, (Unavailable, Option<RedisError>)> {
+        let reply = match ask(connection, &self.written("EVALSHA", &self.script.digest)).await {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                ask(connection, &self.written("EVAL", &self.script.text)).await
+            }
+            reply => reply,
+        };
+        match reply {
+            Ok(value) => numbers(value).ok_or((Unavailable::Failed, None)),
+            Err(error) => Err((kind_of(&error), Some(error))),
+        }
+    }
+
+    fn written(&self, command: &str, script: &str) -> Cmd {
+        let mut call = cmd(command);
+        call.arg(script).arg(1).arg(self.key);
+        self.arguments.iter().for_each(|argument| {
+            call.arg(*argument);
+        });
+        call
+    }
+}
+
+impl Unavailable {
+    /// Every reason, by the name that metrics have for it.
+    pub const ALL: [(&'static str, Unavailable); 5] = [
+        ("down", Unavailable::Down),
+        ("timeout", Unavailable::Timeout),
+        ("busy", Unavailable::Busy),
+        ("refused", Unavailable::Refused),
+        ("failed", Unavailable::Failed),
+    ];
+}
+
+/// Sends a command. What the server says is wrong with it is an error.
+pub(crate) async fn ask(
+    connection: &mut MultiplexedConnection,
+    command: &Cmd,
+) -> Result<Value, RedisError> {
+    connection.send_packed_command(command).await?.extract_error()
+}
+
+/// What a primary says that has become a replica: it will refuse all that follows.
+fn kind_of(error: &RedisError) -> Unavailable {
+    match error.kind() {
+        ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown) => {
+            Unavailable::Failed
+        }
+        ErrorKind::Server(_) | ErrorKind::Extension => Unavailable::Refused,
+        _ => Unavailable::Failed,
+    }
+}
+
+fn numbers(reply: Value) -> Option<Numbers> {
+    let Value::Array(parts) = reply else { return None };
+    let number = |part: Value| match part {
+        Value::Int(number) => Some(number),
+        _ => None,
+    };
+    if parts.len() > MAX_NUMBERS {
+        return None;
+    }
+    parts.into_iter().map(number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_called_by_its_digest() {
+        // `printf 'return {1}' | sha1sum`
+        let script = Script::new("return {1}");
+        assert_eq!(script.digest, "9c8545b8579e405965831fc6d1e3d0b3ac248d51");
+        let call = Call { script: &script, key: b"k", arguments: &[b"7"] };
+        let written = call.written("EVALSHA", &script.digest).get_packed_command();
+        let text = String::from_utf8(written).unwrap();
+        assert_eq!(
+            text,
+            format!(
+                "*5\r\n$7\r\nEVALSHA\r\n$40\r\n{}\r\n$1\r\n1\r\n$1\r\nk\r\n$1\r\n7\r\n",
+                script.digest
+            )
+        );
+    }
+
+    #[test]
+    fn only_a_list_of_numbers_is_a_reply() {
+        let int = Value::Int;
+        assert_eq!(numbers(Value::Array(vec![int(1), int(-2)])), Some(vec![1, -2]));
+        assert_eq!(numbers(Value::Array(vec![int(1), Value::Nil])), None);
+        assert_eq!(numbers(Value::Array(vec![Value::Nil; MAX_NUMBERS + 1])), None);
+        assert_eq!(numbers(Value::Array(vec![int(1); MAX_NUMBERS + 1])), None);
+        assert_eq!(numbers(int(1)), None);
+        assert_eq!(numbers(Value::BulkString(b"1".to_vec())), None);
+    }
+}
