@@ -26,7 +26,7 @@ say = @printf '\n== %s\n' '$(1)'
 # Where scripts/install-kubernetes-peers.sh puts etcd, kube-apiserver and the echo server.
 export TITAN_KUBERNETES ?= $(CARGO_TARGET_DIR)/kubernetes
 
-.PHONY: help build run test peers lint tidy unit dashboard dashboard-check fuzz-smoke go chaos-smoke conformance cluster conformance-k8s soak overload chaos bench audit docs fmt clean
+.PHONY: help build run test peers lint tidy unit dashboard dashboard-check fuzz-smoke go chaos-smoke conformance cluster conformance-k8s soak overload fleet chaos bench audit docs fmt clean
 
 help: ## prints this list
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/\1\t\2/p' Makefile | expand -t 17
@@ -139,6 +139,12 @@ soak: peers ## reloads 1,000 times under load, with 1,000 open WebSockets, and u
 	cargo build --release --package titan
 	cargo test --workspace --test peers soak -- --nocapture --test-threads 1
 	cargo test --workspace --test upgrade no_request -- --nocapture
+
+fleet: export TITAN_PROGRAM = $(CARGO_TARGET_DIR)/release/titan
+fleet: export FLEET_SECONDS ?= 30
+fleet: ## three gateways let 1,000 requests a second pass together, for half a minute; `test` includes a small one
+	cargo build --release --package titan
+	cargo test --workspace --test peers fleet -- --nocapture
 
 overload: export TITAN_PROGRAM = $(CARGO_TARGET_DIR)/release/titan
 overload: export OVERLOAD_SECONDS ?= 20

@@ -24,6 +24,7 @@ mod memory;
 mod mirrors;
 mod policies;
 mod routes;
+mod stores;
 mod tls;
 mod upstreams;
 
@@ -128,6 +129,7 @@ pub(crate) fn write(sources: &Sources<'_>, format: Format) -> Vec<u8> {
     page.memory(metrics, &status.memory());
     page.failures(metrics);
     page.revocations(revoked);
+    page.stores(&status.stores());
     // Before anything is read: on a page that is written meanwhile figures may be later ones.
     let mut others = others.lock().unwrap_or_else(PoisonError::into_inner);
     let things = Things::of(metrics, status);

@@ -12,7 +12,7 @@ use crate::list::{
     BuildContext, Chain, Counters, PerWorker, PolicyMetric, Ready, Shared, Verdicts,
 };
 use crate::policy::Response;
-use crate::rate_limit::Waiting;
+use crate::rate_limit::{SharedByLimits, Waiting};
 use crate::state::PolicyState;
 use std::io;
 use std::rc::Rc;
@@ -24,6 +24,7 @@ use titan_io::counter::Counted;
 use titan_io::io::Phase;
 use titan_io::registry::Registry;
 use titan_io::tls::{BadCredentials, Files};
+use titan_store::stores::Stores;
 use tokio::sync::watch;
 
 /// The policies of a configuration, and those that apply to each route.
@@ -56,13 +57,15 @@ impl PolicyCounters {
 
 impl Shared {
     /// What exists already, or an unused one.
-    pub fn new(revocations: Option<&Revocations>, registry: &Registry) -> Shared {
+    pub fn new(revocations: Option<&Revocations>, stores: &Stores, registry: &Registry) -> Shared {
         // Requests that wait are bounded over all policies that delay some.
         let waiting = registry.shared((), Waiting::default);
+        let limits = SharedByLimits { waiting: Arc::clone(&waiting), stores: stores.clone() };
+        let limits = Arc::new(limits);
         Shared {
             jwt: revocations.cloned(),
-            early_limit: Arc::clone(&waiting),
-            rate_limit: Arc::clone(&waiting),
+            early_limit: Arc::clone(&limits),
+            rate_limit: limits,
             fault: waiting,
             authorise: registry.shared((), Verifiers::default),
             ..Shared::default()

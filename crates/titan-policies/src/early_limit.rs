@@ -3,7 +3,7 @@
 use crate::context::{PolicyContext, Step};
 use crate::policy::{Metric, OwnState, Policy, Response, Setting};
 use crate::rate_limit::cells::{self, RateLimitCells};
-use crate::rate_limit::{RateLimit, RateLimitState, Waiting};
+use crate::rate_limit::{RateLimit, RateLimitState, SharedByLimits};
 use crate::story::Story;
 use std::sync::Arc;
 use titan_config::PolicyKind;
@@ -17,7 +17,7 @@ impl Policy for EarlyLimit {
     type Config = titan_config::EarlyLimit;
     type Credentials = ();
     type State = RateLimitState;
-    type Shared = Arc<Waiting>;
+    type Shared = Arc<SharedByLimits>;
     type PerWorker = ();
     type Cells = RateLimitCells;
 

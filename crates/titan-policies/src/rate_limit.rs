@@ -6,15 +6,16 @@
 pub(crate) mod cells;
 mod delay;
 mod exempt;
+mod key;
 pub(crate) mod keyed;
 pub(crate) mod limiter;
 mod plans;
+mod shared;
 mod sync;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
-use super::jwt::find;
 use crate::context::{PolicyContext, Step};
 use crate::policy::{Metric, OwnState, Policy, Response, Setting};
 use crate::story::Story;
@@ -22,10 +23,12 @@ use cells::RateLimitCells;
 pub(crate) use delay::Waiting;
 use delay::{Turn, WaitPermit};
 use exempt::is_exempt;
+use key::{Part, words};
+pub(crate) use key::{mask_of, write_all, write_client};
 use keyed::{Allowance, KeyedLimiter};
 use limiter::{CellRate, Charge, Count, MAX_RATES, Outcome, Verdict};
 use plans::Plans;
-use serde_json::Value;
+use shared::{SharedLimit, Taken};
 use std::hash::{Hash, Hasher};
 use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
@@ -33,19 +36,21 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 use table::WriterId;
-use titan_config::{Claim, Config, Exempt, PolicyKind, Rate, RateKey, Route};
-use titan_http::cookie;
-use titan_http::query::{self, decode};
+use titan_config::{Exempt, PolicyKind, Rate, Route, WithoutStore};
 use titan_http::{BadField, FieldName, Fields, ResponseHead};
 use titan_io::error::{Error, Kind};
 use titan_io::network::ClientNetwork;
 use titan_io::refusals;
+use titan_store::Unavailable;
+use titan_store::stores::Stores;
 
 refusals! {
     /// A rate limit is used up.
     RATE_LIMITED Gateway TOO_MANY_REQUESTS "rate-limited" "Too many requests.";
     /// As many requests run as a limit allows.
     CONCURRENCY_LIMITED Gateway TOO_MANY_REQUESTS "concurrency-limited" "Too many requests are running at once.";
+    /// The store does not respond in which a limit is counted.
+    STORE_UNAVAILABLE Gateway SERVICE_UNAVAILABLE "store-unavailable" "Requests cannot be counted at the moment.";
 }
 
 /// A policy, with the numbers that all workers count in.
@@ -67,6 +72,15 @@ pub(crate) struct RateLimit {
     words: Box<str>,
     /// The requests that wait for this and all other limits.
     waiting: Arc<Waiting>,
+    /// How it is counted with other gateways; `None` where it is not.
+    shared: Option<Box<SharedLimit>>,
+}
+
+/// What the policies have in common that limit rates.
+#[derive(Default)]
+pub(crate) struct SharedByLimits {
+    pub(crate) waiting: Arc<Waiting>,
+    pub(crate) stores: Stores,
 }
 
 /// What the response to a request says of its limits.
@@ -80,19 +94,8 @@ pub(crate) struct RateLimitState {
     _running: Option<Running>,
 }
 
-/// What requests have in common that are counted together.
-enum Part {
-    Client,
-    /// By the index of the route, the hash of its name: it counts on wherever it stands.
-    Route(Box<[u64]>),
-    ApiKey,
-    Header(Box<[u8]>),
-    Cookie(Box<str>),
-    Query(Box<str>),
-    Claim(Claim),
-    /// By the index of the route, the place among what its path captures.
-    Param(Box<[Option<usize>]>),
-}
+/// What is noted for the response, and whether the request waits, or why it is refused.
+type Judged = (RateLimitState, Result<Option<Turn>, Error>);
 
 /// A request that counts as running until this is dropped.
 struct Running {
@@ -119,7 +122,7 @@ impl Policy for RateLimit {
     type Config = titan_config::RateLimit;
     type Credentials = ();
     type State = RateLimitState;
-    type Shared = Arc<Waiting>;
+    type Shared = Arc<SharedByLimits>;
     type PerWorker = ();
     type Cells = RateLimitCells;
 
@@ -163,12 +166,12 @@ impl Policy for RateLimit {
 
 impl RateLimit {
     /// The policy of that kind with that name. Its requests wait among all that do.
-    pub(crate) fn of<P: Policy<Shared = Arc<Waiting>>>(
+    pub(crate) fn of<P: Policy<Shared = Arc<SharedByLimits>>>(
         limit: &titan_config::RateLimit,
         (kind, name): (PolicyKind, &str),
         setting: &Setting<'_, P>,
     ) -> RateLimit {
-        let Setting { name: _, config, shared: waiting, registry } = *setting;
+        let Setting { name: _, config, shared: common, registry } = *setting;
         let titan_config::RateLimit {
             key,
             ipv6_prefix,
@@ -180,6 +183,7 @@ impl RateLimit {
             max_delay,
             shadow,
             capacity,
+            shared,
         } = limit;
         let plans = Plans::new(name, limit);
         let allowance = Allowance {
@@ -195,7 +199,12 @@ impl RateLimit {
             cost.map_or(1, |cost| cost.cost.get().into())
         };
         RateLimit {
-            key: key.iter().map(|part| Part::new(part, config, &limiter)).collect(),
+            key: key.iter().map(|part| Part::new(part, config)).collect(),
+            shared: shared.as_ref().and_then(|shared| {
+                let store = common.stores.named(shared.store.as_str())?;
+                let most = max_delay.map_or(0, nanoseconds);
+                Some(Box::new(SharedLimit::new(shared, store, name, &plans, most)))
+            }),
             limiter,
             mask: mask_of(*ipv6_prefix),
             exempt: exempt.clone(),
@@ -205,7 +214,7 @@ impl RateLimit {
             plans,
             concurrency: *concurrency,
             words: words(&limit.key).into(),
-            waiting: Arc::clone(waiting),
+            waiting: Arc::clone(&common.waiting),
         }
     }
 
@@ -241,7 +250,8 @@ impl RateLimit {
             format!(", and requests over the limit wait for up to {delay:?}")
         };
         let watched = if self.is_shadow { " (shadow mode)" } else { "" };
-        format!("{} at most {most}{plan}{delay}{watched}{cost}{client}", self.words)
+        let shared = self.shared.as_ref().map_or(String::new(), |it| it.words());
+        format!("{} at most {most}{plan}{shared}{delay}{watched}{cost}{client}", self.words)
     }
 
     /// Lets a request pass, when its turn has come, or refuses it.
@@ -251,7 +261,11 @@ impl RateLimit {
         state: &mut RateLimitState,
         cells: &RateLimitCells,
     ) -> Result<Step, Error> {
-        let (noted, decided) = self.judge(context, cells);
+        let (noted, decided) = match &self.shared {
+            None => self.judge(context, cells),
+            // Apart, so that requests whose limits are not shared have no room for it.
+            Some(shared) => Box::pin(self.judge_shared(shared, context, cells)).await,
+        };
         *state = noted;
         if let Some(turn) = decided? {
             Box::pin(turn.comes()).await;
@@ -260,17 +274,68 @@ impl RateLimit {
     }
 
     /// Decides about a request, which may have to wait for its turn. The state is for the response, whatever is decided.
-    fn judge(
-        &self,
-        context: &PolicyContext<'_>,
-        cells: &RateLimitCells,
-    ) -> (RateLimitState, Result<Option<Turn>, Error>) {
-        if self.exempt.as_ref().is_some_and(|exempt| is_exempt(exempt, context)) {
-            cells.exempt.add(1);
+    fn judge(&self, context: &PolicyContext<'_>, cells: &RateLimitCells) -> Judged {
+        if self.passes_uncounted(context, cells) {
             return (RateLimitState::default(), Ok(None));
         }
         let plan = self.plans.of(context.findings.claims());
-        let (Outcome { verdict, counts }, place) = self.take(plan, context);
+        self.conclude(plan, self.take(plan, context, 1), cells)
+    }
+
+    /// The same, by what is counted in the store.
+    async fn judge_shared(
+        &self,
+        shared: &SharedLimit,
+        context: &PolicyContext<'_>,
+        cells: &RateLimitCells,
+    ) -> Judged {
+        if self.passes_uncounted(context, cells) {
+            return (RateLimitState::default(), Ok(None));
+        }
+        let plan = self.plans.of(context.findings.claims());
+        match self.take_shared(shared, plan, context).await {
+            Ok(taken) => self.conclude(plan, taken, cells),
+            Err(_) => self.judge_without_store(shared, plan, context, cells),
+        }
+    }
+
+    fn judge_without_store(
+        &self,
+        shared: &SharedLimit,
+        plan: usize,
+        context: &PolicyContext<'_>,
+        cells: &RateLimitCells,
+    ) -> Judged {
+        match shared.without_store() {
+            WithoutStore::Local => {
+                let taken = self.take(plan, context, shared.gateways());
+                self.conclude(plan, taken, cells)
+            }
+            WithoutStore::Deny if !self.is_shadow => {
+                cells.unavailable.add(1);
+                let note = RateLimitState { retry_after: Some(SOON), ..RateLimitState::default() };
+                (note, Err(STORE_UNAVAILABLE.into()))
+            }
+            WithoutStore::Allow | WithoutStore::Deny => {
+                cells.unchecked.add(1);
+                (RateLimitState::default(), Ok(None))
+            }
+        }
+    }
+
+    fn passes_uncounted(&self, context: &PolicyContext<'_>, cells: &RateLimitCells) -> bool {
+        let is_exempt = self.exempt.as_ref().is_some_and(|exempt| is_exempt(exempt, context));
+        cells.exempt.add(u64::from(is_exempt));
+        is_exempt
+    }
+
+    /// What becomes of a request that has been charged, or was not.
+    fn conclude(
+        &self,
+        plan: usize,
+        (Outcome { verdict, counts }, place): Taken,
+        cells: &RateLimitCells,
+    ) -> Judged {
         let (kind, wait) = match verdict {
             Verdict::Passed { place: entry, delay } => {
                 let turn = place.filter(|_| delay > 0).map(|place| place.turn_in(delay));
@@ -299,25 +364,50 @@ impl RateLimit {
         (note, Err(kind.into()))
     }
 
-    /// Charges a request; if it exceeds a rate, it waits for its turn if there is a place for it.
-    fn take(&self, plan: usize, context: &PolicyContext<'_>) -> (Outcome, Option<WaitPermit>) {
+    /// Charges a request; if it exceeds a rate, it waits for its turn if there is a place for it. One of `share` gateways lets its
+    /// part of the limit pass.
+    fn take(&self, plan: usize, context: &PolicyContext<'_>, share: u64) -> Taken {
         let hash = self.hash(context, plan);
-        let charge = Charge { cost: self.costs[context.found.route], plan, max_delay: 0 };
+        let charge = Charge { share, ..self.charge(plan, context) };
         let writer = WriterId::new(context.worker);
         let take = |charge| self.limiter.take(hash, charge, writer);
         let outcome = take(charge);
+        match self.place_for(&outcome, context) {
+            Some(place) => (take(Charge { max_delay: self.max_delay, ..charge }), Some(place)),
+            None => (outcome, None),
+        }
+    }
+
+    /// The same in the store.
+    async fn take_shared(
+        &self,
+        shared: &SharedLimit,
+        plan: usize,
+        context: &PolicyContext<'_>,
+    ) -> Result<Taken, Unavailable> {
+        let mut hasher = shared.hasher();
+        self.write_key(context, &mut hasher);
+        let key = shared.key(plan, hasher);
+        let charge = self.charge(plan, context);
+        let outcome = shared.take(&key, charge, context.worker).await?;
+        let Some(place) = self.place_for(&outcome, context) else { return Ok((outcome, None)) };
+        let charge = Charge { max_delay: self.max_delay, ..charge };
+        Ok((shared.take(&key, charge, context.worker).await?, Some(place)))
+    }
+
+    /// What a request that does not wait takes.
+    fn charge(&self, plan: usize, context: &PolicyContext<'_>) -> Charge {
+        Charge { cost: self.costs[context.found.route], plan, ..Charge::ONE }
+    }
+
+    /// A place to wait at for a request that may wait, if there is one.
+    fn place_for(&self, outcome: &Outcome, context: &PolicyContext<'_>) -> Option<WaitPermit> {
         let waits = match outcome.verdict {
             Verdict::Exceeded { wait } => wait <= self.max_delay && !self.is_shadow,
             _ => false,
         };
-        if !waits {
-            return (outcome, None);
-        }
-        let client = context.client().map(ClientNetwork::of);
-        match self.waiting.enter(client) {
-            Some(place) => (take(Charge { max_delay: self.max_delay, ..charge }), Some(place)),
-            None => (outcome, None),
-        }
+        let client = || context.client().map(ClientNetwork::of);
+        waits.then(|| self.waiting.enter(client())).flatten()
     }
 
     /// Writes into a response what is left of the limit.
@@ -326,11 +416,11 @@ impl RateLimit {
         note: &RateLimitState,
         head: &mut ResponseHead,
     ) -> Result<(), BadField> {
-        let Some(counts) = &note.counts else { return Ok(()) };
         let fields = &mut head.fields;
         if let Some(wait) = note.retry_after {
             write_retry_after(fields, wait)?;
         }
+        let Some(counts) = &note.counts else { return Ok(()) };
         self.plans.write_fields(note.plan, counts, fields)
     }
 
@@ -339,57 +429,13 @@ impl RateLimit {
         let mut hasher = self.limiter.hasher();
         // A debt at a slow rate would block a client that has changed to a fast one.
         hasher.write_usize(plan);
-        for part in &self.key {
-            let fields = &context.request.fields;
-            match part {
-                Part::Client => write_client(&mut hasher, context.client(), self.mask),
-                Part::Route(names) => hasher.write_u64(names[context.found.route]),
-                // Routes that count by keys ask for them: there is one.
-                Part::ApiKey => {
-                    hasher.write_u64(context.findings.api_key.as_ref().map_or(0, |(id, _)| *id));
-                }
-                Part::Header(name) => write_all(&mut hasher, fields.named(name)),
-                Part::Claim(claim) => {
-                    let claims = context.findings.claims();
-                    write_claim(&mut hasher, claims.and_then(|claims| find(claims, claim)));
-                }
-                Part::Query(name) => {
-                    write_all(&mut hasher, query::values(context.request.query(), name));
-                }
-                Part::Cookie(name) => {
-                    write_all(&mut hasher, cookie::first(fields, name).into_iter());
-                }
-                Part::Param(places) => {
-                    let place = places[context.found.route].into_iter();
-                    let params = &context.found.params;
-                    let path = context.request.path();
-                    write_all(&mut hasher, place.map(|it| decode(params.get(it, path))));
-                }
-            }
-        }
+        self.write_key(context, &mut hasher);
         hasher.finish()
     }
-}
 
-impl Part {
-    fn new(part: &RateKey, config: &Config, limiter: &KeyedLimiter) -> Part {
-        match part {
-            RateKey::ClientAddress => Part::Client,
-            RateKey::Route => {
-                let routes = config.routes.iter();
-                Part::Route(routes.map(|route| limiter.hash_one(route.name.as_str())).collect())
-            }
-            RateKey::ApiKey => Part::ApiKey,
-            RateKey::Header(name) => Part::Header(name.as_str().as_bytes().into()),
-            RateKey::Cookie(name) => Part::Cookie(name.as_str().into()),
-            RateKey::Query(name) => Part::Query(name.as_str().into()),
-            RateKey::Claim(claim) => Part::Claim(claim.clone()),
-            RateKey::Param(name) => {
-                let routes = config.routes.iter();
-                let place = |route: &Route| route.path.params().position(|it| it == name);
-                Part::Param(routes.map(place).collect())
-            }
-        }
+    /// What it is counted by, for any hash.
+    fn write_key(&self, context: &PolicyContext<'_>, hasher: &mut impl Hasher) {
+        self.key.iter().for_each(|part| part.write(context, self.mask, hasher));
     }
 }
 
@@ -402,7 +448,7 @@ impl CellRate {
 
 impl LimitKey {
     /// Of a limit that asks for something else only in these: how much it allows, as how many requests one counts, which are
-    /// exempt, how long they wait, and whether it refuses any.
+    /// exempt, how long they wait, whether it refuses any, and who counts with it.
     fn new(kind: PolicyKind, name: &str, limit: &titan_config::RateLimit) -> LimitKey {
         let mut plans = limit.plans.clone();
         let named = plans.iter_mut().flat_map(|plans| &mut plans.plans);
@@ -415,6 +461,7 @@ impl LimitKey {
             exempt: None,
             max_delay: None,
             shadow: false,
+            shared: None,
             ..limit.clone()
         };
         LimitKey { kind, name: name.to_owned(), limit }
@@ -433,25 +480,6 @@ impl Drop for Running {
     }
 }
 
-fn words(key: &[RateKey]) -> String {
-    let key = key.iter().map(|part| match part {
-        RateKey::ClientAddress => "client".to_owned(),
-        RateKey::Route => "route".to_owned(),
-        RateKey::ApiKey => "API key".to_owned(),
-        RateKey::Header(name) => name.as_str().to_owned(),
-        RateKey::Cookie(name) => format!("cookie {}", name.as_str()),
-        RateKey::Query(name) => format!("parameter {name}"),
-        RateKey::Claim(claim) => format!("claim {}", claim.path().join("/")),
-        RateKey::Param(name) => format!("{{{name}}}"),
-    });
-    format!("for each {}", key.collect::<Vec<_>>().join(" and "))
-}
-
-/// The bits of an IPv6 address that tell clients apart.
-pub(crate) fn mask_of(prefix: u8) -> u128 {
-    u128::MAX << (128 - u32::from(prefix))
-}
-
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -459,45 +487,6 @@ fn nanoseconds(duration: Duration) -> u64 {
 pub(crate) fn write_retry_after(fields: &mut Fields, seconds: u64) -> Result<(), BadField> {
     let mut text = [0; 20];
     fields.set(FieldName::RetryAfter, written(&mut text, |out| write!(out, "{seconds}")))
-}
-
-pub(crate) fn write_client(hasher: &mut impl Hasher, client: Option<IpAddr>, mask: u128) {
-    match client {
-        None => hasher.write_u8(0),
-        Some(IpAddr::V4(address)) => {
-            hasher.write_u8(4);
-            hasher.write_u32(address.to_bits());
-        }
-        Some(IpAddr::V6(address)) => {
-            hasher.write_u8(6);
-            hasher.write_u128(address.to_bits() & mask);
-        }
-    }
-}
-
-/// So that no two lists of values are written alike.
-pub(crate) fn write_all(hasher: &mut impl Hasher, values: impl Iterator<Item = impl AsRef<[u8]>>) {
-    for value in values {
-        let value = value.as_ref();
-        hasher.write_usize(value.len());
-        hasher.write(value);
-    }
-    hasher.write_usize(usize::MAX);
-}
-
-/// So that no two values are written alike, whatever their types; one that is not there is as `null`.
-fn write_claim(hasher: &mut impl Hasher, value: Option<&Value>) {
-    match value {
-        None | Some(Value::Null) => hasher.write_u8(0),
-        Some(Value::String(text)) => {
-            hasher.write_u8(1);
-            write_all(hasher, std::iter::once(text.as_bytes()));
-        }
-        Some(value) => {
-            hasher.write_u8(2);
-            write_all(hasher, std::iter::once(value.to_string().as_bytes()));
-        }
-    }
 }
 
 /// Rounded up: a client that waits that long has waited long enough.

@@ -19,6 +19,7 @@ use titan_io::clock::Clock;
 use titan_io::error::{Error, Kind};
 use titan_io::registry::Registry;
 use titan_io::tls::Identity;
+use titan_store::stores::Stores;
 
 /// The policies of one route.
 pub(crate) struct Trial {
@@ -53,7 +54,7 @@ impl Trial {
         let config = Config::parse("test", &text).unwrap_or_else(|report| panic!("{report}"));
         let (registry, workers) = (Registry::default(), 1);
         let (credentials, shared) =
-            (PolicyCredentials::unread(&config), Shared::new(None, &registry));
+            (PolicyCredentials::unread(&config), Shared::new(None, &Stores::default(), &registry));
         let chains = Chains::new(&config, &credentials, &shared, (&registry, workers));
         Trial { chains, kept: PerWorker::default() }
     }

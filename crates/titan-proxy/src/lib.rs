@@ -127,6 +127,7 @@ pub use titan_observe::events::{Event, Field, Log};
 pub use titan_otlp::figures::{ExporterFigures, Signal};
 pub use titan_policies::jwt::{KeySetStatus, Revocation, Revocations, Revoked};
 pub use titan_policies::list::{PolicyFigure, PolicyMetric};
+pub use titan_store::store::{StoreCells, StoreStatus};
 pub use titan_upstream::breaker::State as BreakerState;
 pub use titan_upstream::breaking::BreakerNow;
 pub use titan_upstream::cells::{RetryReason, UpstreamCells};

@@ -36,6 +36,7 @@ use titan_policies::credentials::PolicyCredentials;
 use titan_policies::jwt::Revocations;
 use titan_policies::list::Shared;
 use titan_policies::transform::Body;
+use titan_store::stores::Stores;
 use titan_upstream::h2::Sharing;
 use titan_upstream::members::Upstream;
 
@@ -88,6 +89,8 @@ pub(crate) struct Snapshot {
     pub(crate) access_logs: Vec<Arc<DestinationFigures>>,
     /// What is counted of what goes to collectors of OpenTelemetry.
     pub(crate) exporters: Vec<Arc<ExporterFigures>>,
+    /// What gateways count together in.
+    pub(crate) stores: Stores,
     /// The tunnels that are open.
     tunnels: Arc<Tunnels>,
     /// What is done when limits of the gateway itself come near.
@@ -144,7 +147,7 @@ impl Snapshot {
         tls: Vec<Option<ClientTls>>,
         credentials: &PolicyCredentials,
         files: &Files,
-        revoked: Option<&Revocations>,
+        (revoked, stores): (Option<&Revocations>, &Stores),
     ) -> Snapshot {
         let upstreams = config.upstreams.iter().zip(tls);
         let around = (registry, workers);
@@ -169,7 +172,12 @@ impl Snapshot {
             importance: config.routes.iter().map(|route| route.importance).collect(),
             counted: counted.collect(),
             exemplars: exemplars.collect(),
-            chains: Chains::new(config, credentials, &Shared::new(revoked, registry), around),
+            chains: Chains::new(
+                config,
+                credentials,
+                &Shared::new(revoked, stores, registry),
+                around,
+            ),
             upstreams: upstreams.collect(),
             fallbacks: config.upstreams.iter().map(|it| Fallback::of(it, files)).collect(),
             error_pages: Pages::new(config),
@@ -194,6 +202,7 @@ impl Snapshot {
             exporters: exporter_figures(config, &access_logs, registry),
             access_logs,
             tunnels: registry.shared((), Tunnels::default),
+            stores: stores.clone(),
             pressure: config.pressure.clone(),
             decoding_memory: memory(registry, Bodies::Decoded, config.limits.decoding_memory),
             request_memory: memory(registry, Bodies::Held, config.limits.request_memory),
@@ -215,7 +224,9 @@ impl Snapshot {
     pub(crate) fn unconnected(config: &Config, credentials: &PolicyCredentials) -> Snapshot {
         let tls = config.upstreams.iter().map(|_| None);
         let around = (&Registry::default(), 1);
-        Snapshot::build(config, around, tls.collect(), credentials, &Files::default(), None)
+        let stores = Stores::unconnected(config);
+        let kept = (None, &stores);
+        Snapshot::build(config, around, tls.collect(), credentials, &Files::default(), kept)
     }
 
     /// How much a stream can surely bring before any of it is passed on: its own window, or its part of that of its

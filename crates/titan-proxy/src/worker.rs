@@ -206,6 +206,7 @@ impl Worker {
                     self.pools.sweep(&self.io.clock);
                     self.members.sweep();
                     self.policies.sweep();
+                    self.snapshot().stores.tick(self.index);
                     self.tell_records();
                     self.scratches.sweep(self.io.clock.now());
                     self.calls.sweep(self.io.clock.now());

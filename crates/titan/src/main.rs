@@ -61,6 +61,8 @@ mod failures;
 
 mod key_sets;
 
+mod stores;
+
 mod greeting;
 
 mod events;

@@ -13,6 +13,7 @@ use crate::findings;
 use crate::greeting::Greeting;
 use crate::key_sets::KeySets;
 use crate::reload::{self, InForce, Records, Reloading};
+use crate::stores::Stores;
 use crate::supervisor::Supervisor;
 use crate::terminal;
 use crate::upgrade::{self, Inherited, Predecessor, Upgrading};
@@ -229,6 +230,7 @@ async fn serve(
     mut servers: Servers,
 ) -> Result<ExitCode, Failure> {
     let (mut events, mut key_sets) = (Events::default(), KeySets::default());
+    let mut stores = Stores::default();
     let (log, loader) = (gateway.log().clone(), gateway.loader().clone());
     let metrics = gateway.metrics();
     // At its time however much else there is to do in between.
@@ -278,6 +280,7 @@ async fn serve(
         failures::look(&gateway);
         events.look(&metrics, &log, Instant::now());
         key_sets.look(gateway.status().key_sets(), &log);
+        stores.look(gateway.status().stores(), &log);
         let of_file = servers.store.as_ref().and_then(|store| store.take_warning());
         failures::lasting(&log, REVOKED_TOKENS, of_file);
     };

@@ -9,7 +9,16 @@ pub(crate) const METRICS: &[Metric<RateLimitCells>] = &[Metric {
     help: "Requests checked against a rate limit, by decision.",
     label: "verdict",
     figures: |cells| {
-        let RateLimitCells { allowed, delayed, limited, full, exempt, shadowed } = cells;
+        let RateLimitCells {
+            allowed,
+            delayed,
+            limited,
+            full,
+            exempt,
+            shadowed,
+            unchecked,
+            unavailable,
+        } = cells;
         vec![
             ("allowed", allowed.get()),
             ("delayed", delayed.get()),
@@ -17,6 +26,8 @@ pub(crate) const METRICS: &[Metric<RateLimitCells>] = &[Metric {
             ("full", full.get()),
             ("exempt", exempt.get()),
             ("shadowed", shadowed.get()),
+            ("unchecked", unchecked.get()),
+            ("unavailable", unavailable.get()),
         ]
     },
     event: |policy, verdict| {
@@ -42,4 +53,8 @@ pub(crate) struct RateLimitCells {
     pub(crate) exempt: Counter,
     /// Requests that passed only because the limit is in shadow mode.
     pub(crate) shadowed: Counter,
+    /// Requests that passed because the store did not respond.
+    pub(crate) unchecked: Counter,
+    /// Requests that it refused because the store did not respond.
+    pub(crate) unavailable: Counter,
 }

@@ -82,11 +82,6 @@ impl KeyedLimiter {
         self.counts.hasher.build_hasher()
     }
 
-    /// The hash of one value.
-    pub(crate) fn hash_one(&self, value: impl Hash) -> u64 {
-        self.counts.hasher.hash_one(value)
-    }
-
     /// Decides about a request now: [`Limiter::take`].
     pub(crate) fn take(&self, hash: u64, charge: Charge, writer: WriterId) -> Outcome {
         self.limiter.take(hash, charge, writer, || self.now())

@@ -25,6 +25,8 @@ use std::sync::Arc;
 pub(crate) const MAX_RATES: usize = MAX_TIMES;
 /// The nanoseconds after which to try again if that cannot be computed.
 const SOON: u64 = 1_000_000_000;
+/// The longest time that a request takes of a rate, in nanoseconds: that of the longest burst, some more than a year.
+const MAX_CHARGE: u64 = 366 * 24 * 3600 * 1_000_000_000;
 /// What can be owed beyond a rate, in nanoseconds: an hour.
 const MAX_OWED: u64 = 3600 * 1_000_000_000;
 /// As how many requests that is at least: a client's passwords that can wait to be checked at once.
@@ -49,6 +51,8 @@ pub(crate) struct Charge {
     pub(crate) plan: usize,
     /// How many nanoseconds it would wait for its turn.
     pub(crate) max_delay: u64,
+    /// How many limiters let parts of the same limit pass: each lets one of so many requests pass.
+    pub(crate) share: u64,
 }
 
 /// A rate as the algorithm counts it, in nanoseconds.
@@ -62,7 +66,20 @@ pub(crate) struct CellRate {
 
 impl Charge {
     /// One request that does not wait, of the first plan.
-    pub(crate) const ONE: Charge = Charge { cost: 1, plan: 0, max_delay: 0 };
+    pub(crate) const ONE: Charge = Charge { cost: 1, plan: 0, max_delay: 0, share: 1 };
+
+    /// The time that it takes of a rate.
+    fn of(&self, rate: &CellRate) -> u64 {
+        let requests = self.cost.saturating_mul(self.share);
+        requests.saturating_mul(rate.interval).min(MAX_CHARGE)
+    }
+
+    /// How far ahead of the clock a number may be that it has moved on. Where a burst is divided among more limiters than it has
+    /// requests, each still lets one pass.
+    fn burst(&self, rate: &CellRate) -> u64 {
+        let fits_alone = self.cost.saturating_mul(rate.interval) <= rate.tolerance;
+        if fits_alone { rate.tolerance.max(self.of(rate)) } else { rate.tolerance }
+    }
 }
 
 /// What the numbers in a table mean: they are of other rates, or of these.
@@ -201,7 +218,7 @@ impl Limiter {
                 return Outcome { verdict: charged.map_or_else(|refused| refused, passed), counts };
             }
             if let Ok((written, _)) = charged {
-                undo(rates, slot.values, &written, charge.cost, &clock);
+                undo(rates, slot.values, &written, charge, &clock);
                 self.leave(slot.values);
             }
         }
@@ -223,7 +240,7 @@ impl Limiter {
             if slot.is_kept() {
                 return;
             }
-            undo(rates, slot.values, &written, 1, &clock);
+            undo(rates, slot.values, &written, Charge::ONE, &clock);
         }
     }
 
@@ -256,13 +273,12 @@ impl Limiter {
         counts: &mut [Count; MAX_RATES],
         clock: &impl Fn() -> u64,
     ) -> Result<([u64; MAX_RATES], u64), Verdict> {
-        let Charge { cost, plan, .. } = charge;
-        let rates = &self.plans[plan];
+        let rates = &self.plans[charge.plan];
         let pairs = || rates.iter().zip(values);
         let mut wait = 0;
         for ((rate, value), count) in pairs().zip(counts.iter_mut()) {
             let arrival = load(value);
-            *count = rate.count(arrival, now);
+            *count = rate.count(arrival, now, charge.share);
             count.wait = rate.advance(arrival, charge, now).err().unwrap_or(0);
             wait = wait.max(count.wait);
         }
@@ -277,12 +293,12 @@ impl Limiter {
             match rate.charge(value, charge, now) {
                 Ok(arrival) => {
                     written[place] = arrival;
-                    counts[place] = rate.count(arrival, now);
-                    delay = delay.max(arrival.saturating_sub(now + rate.tolerance));
+                    counts[place] = rate.count(arrival, now, charge.share);
+                    delay = delay.max(arrival.saturating_sub(now + charge.burst(rate)));
                 }
                 Err(wait) => {
                     counts[place].wait = wait;
-                    undo(&rates[..place], values, &written, cost, clock);
+                    undo(&rates[..place], values, &written, charge, clock);
                     self.leave(values);
                     return Err(Verdict::Exceeded { wait });
                 }
@@ -343,8 +359,8 @@ impl CellRate {
 
     /// The arrival time after a request, or the time after which it would pass or wait for its turn.
     fn advance(&self, arrival: u64, charge: Charge, now: u64) -> Result<u64, u64> {
-        let next = arrival.max(now) + charge.cost * self.interval;
-        let latest = now + self.tolerance + charge.max_delay;
+        let next = arrival.max(now) + charge.of(self);
+        let latest = now + charge.burst(self) + charge.max_delay;
         if next <= latest { Ok(next) } else { Err(next - latest) }
     }
 
@@ -372,9 +388,13 @@ impl CellRate {
         }
     }
 
-    fn count(&self, arrival: u64, now: u64) -> Count {
-        let reset = arrival.saturating_sub(now);
-        let left = self.tolerance.saturating_sub(reset) / self.interval;
+    fn count(&self, arrival: u64, now: u64, share: u64) -> Count {
+        self.standing(arrival.saturating_sub(now), share)
+    }
+
+    /// How it stands with a key that owes so much.
+    pub(crate) fn standing(&self, reset: u64, share: u64) -> Count {
+        let left = self.tolerance.saturating_sub(reset) / self.interval / share;
         Count { left, reset, wait: 0 }
     }
 }
@@ -384,7 +404,7 @@ fn refuse(rates: &[CellRate], least: Option<Debt>, charge: Charge) -> Outcome {
     let mut counts = [Count::default(); MAX_RATES];
     let owed = least.unwrap_or_default().times;
     for ((rate, owed), count) in rates.iter().zip(owed).zip(&mut counts) {
-        *count = Count { left: 0, ..rate.count(owed, 0) };
+        *count = Count { left: 0, ..rate.count(owed, 0, charge.share) };
         // Where it would fit, each entry has running requests, or one that owes less by one rate owes more by another.
         count.wait = rate.advance(owed, charge, 0).err().unwrap_or(SOON);
     }
@@ -405,13 +425,13 @@ fn undo(
     rates: &[CellRate],
     values: &[AtomicU64],
     written: &[u64],
-    cost: u64,
+    charge: Charge,
     clock: &impl Fn() -> u64,
 ) {
     for ((rate, value), written) in rates.iter().zip(values).zip(written) {
         let mut arrival = load(value);
         while clock() < *written {
-            match swap(value, arrival, arrival.saturating_sub(cost * rate.interval)) {
+            match swap(value, arrival, arrival.saturating_sub(charge.of(rate))) {
                 Ok(_) => break,
                 Err(now) => arrival = now,
             }

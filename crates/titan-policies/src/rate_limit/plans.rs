@@ -25,6 +25,9 @@ struct Plan {
     names: Box<[Box<str>]>,
 }
 
+/// The rates of a plan, as the algorithm counts them.
+pub(super) type Scaled = Box<[CellRate]>;
+
 /// Longer than any value of `RateLimit`: of each rate its name, which has those of policy and plan, and two numbers.
 const MAX_VALUE: usize = MAX_RATES * 256;
 
@@ -42,8 +45,13 @@ impl Plans {
     }
 
     /// The rates of each plan.
-    pub(super) fn rates(&self) -> Box<[Box<[CellRate]>]> {
+    pub(super) fn rates(&self) -> Box<[Scaled]> {
         self.plans.iter().map(|plan| plan.rates.iter().map(CellRate::of).collect()).collect()
+    }
+
+    /// The name of each plan, in the same order; that of the first one is empty.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.plans.iter().map(|plan| &*plan.name)
     }
 
     /// The place of the plan that a token names.

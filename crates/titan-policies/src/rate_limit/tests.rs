@@ -303,3 +303,27 @@ fn an_entry_is_found_again_by_its_key_alone() {
     unique.dedup();
     assert_eq!(unique.len(), 32);
 }
+
+#[test]
+fn limiters_that_share_a_limit_let_their_parts_pass() {
+    let shared = |limiter: &Limiter, share, now: u64| {
+        let charge = Charge { share, ..Charge::ONE };
+        let outcome = limiter.take(key(1), charge, WriterId::new(0), || now);
+        (matches!(outcome.verdict, Verdict::Passed { .. }), outcome.counts[0].left)
+    };
+    let six = limiter(&[rate(10, SECOND, 6)], None, 64);
+    assert_eq!([0, 0, 0].map(|now| shared(&six, 3, now)), [(true, 1), (true, 0), (false, 0)]);
+    let tenth = SECOND / 10;
+    assert_eq!(
+        [2 * tenth, 3 * tenth, 3 * tenth].map(|it| shared(&six, 3, it).0),
+        [false, true, false]
+    );
+    // A burst that there is no part of for each: one passes nevertheless, as seldom as the rate says.
+    let one = limiter(&[rate(10, SECOND, 1)], None, 64);
+    let times = [0, 1, 3 * tenth - 1, 3 * tenth, 6 * tenth - 1, 6 * tenth];
+    assert_eq!(times.map(|it| shared(&one, 3, it).0), [true, false, false, true, false, true]);
+    // A share that nobody can have is no reason to panic, nor to block a key for ever.
+    let year = limiter(&[rate(1, SECOND * 86_400, 366)], None, 64);
+    assert!(shared(&year, u64::MAX, 0).0);
+    assert!(shared(&year, 1, 400 * 86_400 * SECOND).0);
+}

@@ -6,6 +6,7 @@ use crate::named_files;
 use titan_config::{Action, Config, Location, Protocols, Tls};
 use titan_io::tls::{BadCredentials, ClientTls, Files, ServerTls};
 use titan_policies::credentials;
+use titan_store::stores::tls_of;
 
 /// Every certificate, key, list and directory of a configuration that cannot be used, with the place of its
 /// listener, upstream, policy or route.
@@ -22,6 +23,9 @@ pub fn check_credentials(config: &Config, files: &Files) -> Vec<(Location, BadCr
     }
     for upstream in config.connected() {
         found.extend(client_tls(upstream, files).err().map(|bad| (upstream.location, bad)));
+    }
+    for store in &config.stores {
+        found.extend(tls_of(store, files).err().map(|bad| (store.location, bad)));
     }
     for policy in &config.policies {
         let faults = credentials::faults(&policy.policy, files);

@@ -19,6 +19,7 @@ use titan_io::tls::{ClientSettings, ClientTls, Files};
 use titan_observe::observer::Subscriber;
 use titan_policies::credentials::PolicyCredentials;
 use titan_policies::jwt::Revocations;
+use titan_store::stores::Stores;
 use tokio::sync::watch;
 
 /// How long keys of tokens may take to come.
@@ -69,7 +70,9 @@ impl Prepared {
             return Err(LoadError::Credentials(bad));
         }
         let settings = tls.iter().map(|tls| tls.as_ref().map(ClientTls::settings)).collect();
-        let snapshot = Snapshot::build(config, around, tls, &credentials, files, revoked);
+        let stores = Stores::new(config, files, around).map_err(LoadError::Credentials)?;
+        let kept = (revoked, &stores);
+        let snapshot = Snapshot::build(config, around, tls, &credentials, files, kept);
         let snapshot = Arc::new(snapshot);
         let collectors = Collectors::new(config, files, around.0)?;
         let logs = open_logs(config, files, &collectors, (&snapshot, around.0))?;
@@ -87,6 +90,7 @@ impl Prepared {
         let chains = &self.snapshot.chains;
         chains.fetch_keys(phase.clone()).map_err(LoadError::Thread)?;
         chains.check_passwords().map_err(LoadError::Thread)?;
+        self.snapshot.stores.keep(phase).map_err(LoadError::Thread)?;
         resolve_names(config, &self.snapshot, phase.clone())
     }
 
@@ -113,6 +117,7 @@ impl Prepared {
     pub(super) fn take_effect(self) -> (Arc<Snapshot>, Vec<Box<dyn Subscriber>>) {
         let Prepared { snapshot, credentials, listeners, tls, collectors, logs, recorded } = self;
         snapshot.take_effect(credentials);
+        snapshot.stores.take_effect();
         snapshot.recorder.limit(recorded);
         for (upstream, settings) in snapshot.upstreams.iter().zip(tls) {
             if let (Some(tls), Some(settings)) = (upstream.tls(), settings) {

@@ -15,6 +15,7 @@ use titan_observe::destination::DestinationFigures;
 use titan_observe::recorder::Recorder;
 use titan_otlp::figures::ExporterFigures;
 use titan_policies::jwt::KeySetStatus;
+use titan_store::store::StoreStatus;
 use titan_upstream::cells::UpstreamCells;
 use titan_upstream::concurrency::ConcurrencyStatus;
 use titan_upstream::endpoint::{Endpoint, EndpointStatus};
@@ -142,6 +143,11 @@ impl Status {
     /// What is counted of what goes to collectors of OpenTelemetry, in the order of the file.
     pub fn exporters(&self) -> Vec<Arc<ExporterFigures>> {
         self.current.load().exporters.clone()
+    }
+
+    /// The stores that gateways count together in.
+    pub fn stores(&self) -> Vec<StoreStatus> {
+        self.current.load().stores.status()
     }
 
     /// Every endpoint of every upstream.

@@ -16,7 +16,7 @@ fn snapshot(registry: &Registry, settings: &str) -> Snapshot {
         tls.collect(),
         &PolicyCredentials::unread(&config),
         &Files::default(),
-        None,
+        (None, &Stores::default()),
     )
 }
 

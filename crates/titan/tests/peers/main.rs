@@ -26,6 +26,7 @@ mod compression;
 mod curl;
 mod dns;
 mod files;
+mod fleet;
 mod go;
 mod grpc;
 mod h2;

@@ -104,6 +104,9 @@ routes:
   - {{ name: fixed, path: /fixed, respond: 200, apply: [few] }}
   - {{ name: text, path: /metrics, upstream: admin, send_host: endpoint, apply: [as_text] }}
   - {{ name: closed, path: /closed, respond: 200, apply: [tokens] }}
+  - {{ name: shared, path: /shared, respond: 200, apply: [of_fleet] }}
+stores:
+  fleet: {{ address: 'redis://127.0.0.1:1', hash_key: a key of no fleet }}
 upstreams:
   shop: {{ endpoints: '{shop}', circuit_breaker: {{}}, concurrency: adaptive }}
   next: {{ endpoints: '{next}', circuit_breaker: {{ per: endpoint }} }}
@@ -112,6 +115,7 @@ upstreams:
 policies:
   as_text: {{ transform: {{ request: {{ headers: {{ set: {{ Accept: text/plain }} }} }} }} }}
   few: {{ rate_limit: {{ rates: 1000/h }} }}
+  of_fleet: {{ rate_limit: {{ rates: 1000/h, shared: fleet }} }}
   tokens: {{ jwt: {{ providers: {{ algorithms: RS256, issuer: i, keys: {{ jwks_url: 'http://127.0.0.1:1/keys' }} }} }} }}
 "
         );

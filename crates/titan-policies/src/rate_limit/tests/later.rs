@@ -5,12 +5,13 @@ use crate::policy::{Policy as _, Setting};
 use crate::rate_limit::cells::RateLimitCells;
 use crate::rate_limit::limiter::{CellRate, Charge, Limiter, Outcome};
 use crate::rate_limit::table::WriterId;
-use crate::rate_limit::{RateLimit, RateLimitState, Waiting};
+use crate::rate_limit::{RateLimit, RateLimitState, SharedByLimits, Waiting};
 use crate::trial::TestClient;
 use std::sync::Arc;
 use titan_config::{Config, Policy, PolicyKind};
 use titan_http::RequestHead;
 use titan_io::registry::Registry;
+use titan_store::stores::Stores;
 
 /// The limit `p` with those settings over those routes, and what `registry` has of it.
 fn later(registry: &Registry, routes: &str, settings: &str) -> RateLimit {
@@ -24,7 +25,8 @@ fn of_kind(kind: PolicyKind, registry: &Registry, routes: &str, settings: &str) 
     let config = Config::parse("test", &text).unwrap_or_else(|report| panic!("{report}"));
     let Policy::RateLimit(limit) = &config.policies[0].policy else { panic!("it is a limit") };
     let waiting: Arc<Waiting> = registry.shared((), Waiting::default);
-    let setting = Setting::<RateLimit> { name: "p", config: &config, shared: &waiting, registry };
+    let common = Arc::new(SharedByLimits { waiting, stores: Stores::default() });
+    let setting = Setting::<RateLimit> { name: "p", config: &config, shared: &common, registry };
     RateLimit::of(limit, (kind, "p"), &setting)
 }
 

@@ -1,0 +1,294 @@
+//! Gateways that count together in Redis: what passes over all of them, and what happens when it is gone, slow, or not Redis.
+
+mod redis;
+
+use crate::client::{Client, Response};
+use crate::gateway::Gateway;
+use crate::place::{Folder, own_address};
+use crate::tls::certify;
+use crate::wait::{TIMEOUT, eventually, until};
+use redis::{HASH_KEY, Redis, ask_at, sentinel};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A gateway whose routes have a policy each that is counted in the store: by the name of the route.
+fn gateway(store: &str, limits: &[(&str, &str)]) -> Gateway {
+    gateway_in(Folder::new(), store, limits)
+}
+
+fn gateway_in(folder: Folder, store: &str, limits: &[(&str, &str)]) -> Gateway {
+    let routes = limits.iter().map(|(name, _)| {
+        format!("  - {{ name: {name}, path: /{name}, respond: 200, apply: {name} }}\n")
+    });
+    let policies =
+        limits.iter().map(|(name, limit)| format!("  {name}: {{ rate_limit: {{ {limit} }} }}\n"));
+    let config = format!(
+        "workers: 1\nlisteners: [127.0.0.1:0]\nadmin: 127.0.0.1:0\nstores: {{ s: {{ {store} }} }}\nroutes:\n{}policies:\n{}",
+        routes.collect::<String>(),
+        policies.collect::<String>(),
+    );
+    Gateway::start_in(folder, &config)
+}
+
+fn get(client: &mut Client, path: &str) -> Response {
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).unwrap();
+    client.response().unwrap()
+}
+
+/// The status of a request of its own.
+fn status(gateway: &Gateway, path: &str) -> u16 {
+    get(&mut Client::connect(gateway.address()).unwrap(), path).status
+}
+
+/// How many of so many requests pass.
+fn passing(gateway: &Gateway, path: &str, count: usize) -> usize {
+    let mut client = Client::connect(gateway.address()).unwrap();
+    (0..count).filter(|_| get(&mut client, path).status == 200).count()
+}
+
+/// A figure of the page of metrics.
+fn figure(gateway: &Gateway, series: &str) -> f64 {
+    let page = get(&mut Client::connect(gateway.admin()).unwrap(), "/metrics");
+    let line = page.text().lines().find(|line| line.starts_with(series));
+    let line = line.unwrap_or_else(|| panic!("no {series} in {}", page.text()));
+    line.rsplit_once(' ').unwrap().1.parse().unwrap()
+}
+
+fn sees(gateway: &Gateway, gateways: u32) {
+    until("the gateways see each other", || {
+        figure(gateway, "titan_store_gateways{") == f64::from(gateways)
+    });
+}
+
+/// How long the load lasts, and the requests a second that may pass. For longer and faster: `make fleet`.
+fn load() -> (Duration, u32) {
+    let longer = std::env::var("FLEET_SECONDS").ok().and_then(|it| it.parse().ok());
+    longer.map_or((Duration::from_secs(2), 200), |it| (Duration::from_secs(it), 1000))
+}
+
+/// What a client has met.
+struct Met {
+    sent: usize,
+    passed: usize,
+    first: (Instant, Instant),
+    last: (Instant, Instant),
+}
+
+/// Asks one request after another for so long, until one is refused.
+fn ask_for(address: SocketAddr, lasts: Duration) -> Met {
+    let mut client = Client::connect(address).unwrap();
+    let began = Instant::now();
+    let mut met = Met { sent: 0, passed: 0, first: (began, began), last: (began, began) };
+    loop {
+        let sent = Instant::now();
+        let has_passed = get(&mut client, "/p").status == 200;
+        met.last = (sent, Instant::now());
+        if met.sent == 0 {
+            met.first = met.last;
+        }
+        met.sent += 1;
+        met.passed += usize::from(has_passed);
+        if began.elapsed() > lasts && !has_passed {
+            return met;
+        }
+    }
+}
+
+// field: file.stores, store.address, rate_limit.shared, shared_limit.store
+#[test]
+fn three_gateways_let_as_much_pass_as_one_would() {
+    let redis = Redis::start();
+    let (lasts, rate) = load();
+    let burst = rate / 2;
+    let limit = format!("rates: {{ rate: {rate}/s, burst: {burst} }}, shared: s");
+    // Where a machine that runs tests is busy the store may be late, and what passes then is not what is tested here.
+    let store = format!("{}, timeout: 100ms", redis.store());
+    let gateways: Vec<_> = (0..3).map(|_| gateway(&store, &[("p", &limit)])).collect();
+    gateways.iter().for_each(|gateway| sees(gateway, 3));
+    let met: Vec<Met> = thread::scope(|scope| {
+        let clients = gateways.iter().flat_map(|gateway| [gateway.address(); 2]);
+        let clients: Vec<_> =
+            clients.map(|address| scope.spawn(move || ask_for(address, lasts))).collect();
+        clients.into_iter().map(|client| client.join().unwrap()).collect()
+    });
+    let sum = |of: fn(&Met) -> usize| met.iter().map(of).sum::<usize>();
+    let (sent, passed) = (sum(|met| met.sent), sum(|met| met.passed));
+    // The store has counted some time between these two.
+    let first_sent = met.iter().map(|met| met.first.0).min().unwrap();
+    let first_told = met.iter().map(|met| met.first.1).min().unwrap();
+    let last_sent = met.iter().map(|met| met.last.0).max().unwrap();
+    let last_told = met.iter().map(|met| met.last.1).max().unwrap();
+    let fits = |time: Duration| f64::from(burst) + f64::from(rate) * time.as_secs_f64();
+    let (least, most) = (fits(last_sent - first_told), fits(last_told - first_sent));
+    println!("{passed} of {sent} have passed; exact is {least:.1} to {most:.1}");
+    let failed: f64 = gateways
+        .iter()
+        .map(|it| figure(it, "titan_store_calls_total{store=\"s\",outcome=\"timeout\"}"))
+        .sum();
+    let passed = passed as f64;
+    // A call that had no reply in time may have been counted, and its gateway has counted by itself meanwhile.
+    assert!(passed <= most + failed * f64::from(burst), "{passed} of {most}");
+    assert!(passed >= 0.999 * least - 1.0 - failed, "{passed} of {least}");
+}
+
+// field: shared_limit.without_store
+#[test]
+fn without_a_store_each_does_what_it_is_told() {
+    let mut redis = Redis::start();
+    let limit =
+        |without: &str| format!("rates: 5/h, shared: {{ store: s, without_store: {without} }}");
+    let limits = ["local", "allow", "deny"].map(|it| (it, limit(it)));
+    let limits = limits.each_ref().map(|(name, limit)| (*name, limit.as_str()));
+    let gateways = [gateway(&redis.store(), &limits), gateway(&redis.store(), &limits)];
+    gateways.iter().for_each(|gateway| sees(gateway, 2));
+    for (name, _) in limits {
+        assert_eq!(status(&gateways[0], &format!("/{name}")), 200, "{name}");
+    }
+    redis.stop();
+    let [one, _other] = &gateways;
+    assert_eq!(passing(one, "/allow", 20), 20);
+    assert_eq!(passing(one, "/deny", 20), 0);
+    // Two gateways share a burst of 5: a request counts twice.
+    assert_eq!(passing(one, "/local", 20), 2);
+    let refused = get(&mut Client::connect(one.address()).unwrap(), "/deny");
+    assert_eq!((refused.status, refused.field("Retry-After")), (503, Some("1")));
+    assert!(refused.text().contains("store-unavailable"), "{}", refused.text());
+    let waited = figure(one, "titan_store_calls_total{store=\"s\",outcome=\"timeout\"}");
+    assert!((1.0..=8.0).contains(&waited), "{waited} requests have waited for it");
+    assert_eq!(figure(one, "titan_store_up{"), 0.0);
+    let ready = get(&mut Client::connect(one.admin()).unwrap(), "/readyz");
+    assert_eq!(ready.status, 200, "no gateway depends on a store");
+    redis.resume();
+    until("the store counts again", || status(one, "/deny") != 503);
+    until("all gateways use it", || gateways.iter().all(|it| figure(it, "titan_store_up{") == 1.0));
+    redis.kill();
+    until("the store is missed", || status(one, "/deny") == 503);
+    redis.start_again();
+    until("the store counts again", || status(one, "/deny") == 200);
+    until("an event tells of it", || {
+        let events = std::fs::read_to_string(one.folder.path().join("stderr")).unwrap();
+        events.contains("the store `s` does not respond")
+    });
+}
+
+// field: store.hash_key
+#[test]
+fn fleets_with_another_key_count_apart() {
+    let redis = Redis::start();
+    let limit = [("p", "rates: 1/h, shared: { store: s, without_store: deny }")];
+    let other = redis.store().replace(HASH_KEY, "another key of another fleet");
+    let (ours, theirs) = (gateway(&redis.store(), &limit), gateway(&other, &limit));
+    assert_eq!(counted(&ours, "/p"), 200);
+    assert_eq!(counted(&theirs, "/p"), 200);
+    let again = gateway(&redis.store(), &limit);
+    assert_eq!(counted(&again, "/p"), 429);
+}
+
+/// The status of a request once the store is there.
+fn counted(gateway: &Gateway, path: &str) -> u16 {
+    eventually("the store counts", || Some(status(gateway, path)).filter(|it| *it != 503))
+}
+
+// field: store.timeout
+#[test]
+fn a_request_waits_for_the_store_as_long_as_it_may() {
+    let redis = Redis::start();
+    let store = format!("{}, timeout: 100ms", redis.store());
+    let limit = [("p", "rates: 1000/h, shared: { store: s, without_store: deny }")];
+    let gateway = gateway(&store, &limit);
+    assert_eq!(counted(&gateway, "/p"), 200);
+    redis.stop();
+    let began = Instant::now();
+    assert_eq!(status(&gateway, "/p"), 503);
+    assert!(began.elapsed() >= Duration::from_millis(100), "{:?}", began.elapsed());
+}
+
+#[test]
+fn what_is_no_store_is_done_without() {
+    let peers: [fn(&mut std::net::TcpStream); 3] = [
+        |stream| drop(stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")),
+        |stream| drop(stream.write_all(b"*1000000000\r\n*1000000000\r\n$-7\r\n")),
+        |stream| {
+            let begun = stream.write_all(b"$100000000000\r\n");
+            let bytes = [b'x'; 1 << 16];
+            while begun.is_ok() && stream.write_all(&bytes).is_ok() {}
+        },
+    ];
+    for peer in peers {
+        let listener = TcpListener::bind(own_address()).unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                thread::spawn(move || {
+                    let _ = stream.read(&mut [0; 1024]);
+                    peer(&mut stream);
+                    // Until the gateway has had enough.
+                    let _ = stream.read_to_end(&mut Vec::new());
+                });
+            }
+        });
+        let store = format!("address: \"redis://{address}\", hash_key: \"{HASH_KEY}\"");
+        let limits = [
+            ("deny", "rates: 5/h, shared: { store: s, without_store: deny }"),
+            ("local", "rates: 5/h, shared: s"),
+        ];
+        let gateway = gateway(&store, &limits);
+        until("the store is down", || figure(&gateway, "titan_store_up{") == 0.0);
+        assert_eq!((status(&gateway, "/deny"), status(&gateway, "/local")), (503, 200));
+    }
+}
+
+// field: store.tls, store.username, store.password, store.database
+#[test]
+fn a_user_with_few_rights_counts_over_tls() {
+    let folder = Folder::new();
+    certify(&folder, &["-newkey", "rsa:2048"]);
+    let redis = Redis::secured(&folder);
+    let address = redis.address;
+    let store = format!(
+        "address: \"rediss://{address}\", hash_key: \"{HASH_KEY}\", username: titan, password: of-titan, database: 3, \
+         tls: {{ ca: {}, name: localhost }}, timeout: 100ms",
+        folder.path().join("site.pem").display()
+    );
+    let gateway =
+        gateway(&store, &[("p", "rates: 2/h, shared: { store: s, without_store: deny }")]);
+    assert_eq!(counted(&gateway, "/p"), 200);
+    assert_eq!((status(&gateway, "/p"), status(&gateway, "/p")), (200, 429));
+    sees(&gateway, 1);
+    let names = redis.ask_securely(&folder, &["-n", "3", "KEYS", "*"]);
+    let names: Vec<_> = names.lines().collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    for name in names {
+        assert!(name.starts_with("titan:") && !name.contains("127.0.0.1"), "{name}");
+        let lifetime: i64 =
+            redis.ask_securely(&folder, &["-n", "3", "PTTL", name]).trim().parse().unwrap();
+        assert!(lifetime > 0, "{name} stays: {lifetime}");
+    }
+}
+
+// field: store.sentinel
+#[test]
+fn the_primary_that_sentinels_name_is_followed() {
+    let mut primary = Redis::start();
+    let replica = Redis::replica_of(primary.address);
+    let is_linked = || ask_at(replica.address, &["ROLE"]).contains("connected");
+    until("the replica follows", is_linked);
+    let (_sentinel, address) = sentinel(primary.address);
+    let port = replica.address.port().to_string();
+    let replicas = || ask_at(address, &["SENTINEL", "REPLICAS", "fleet"]);
+    until("the sentinel knows it", || replicas().contains(&port));
+    let store =
+        format!("address: \"redis://{address}\", sentinel: fleet, hash_key: \"{HASH_KEY}\"");
+    let gateway =
+        gateway(&store, &[("p", "rates: 1000/h, shared: { store: s, without_store: deny }")]);
+    assert_eq!(counted(&gateway, "/p"), 200);
+    primary.kill();
+    let began = Instant::now();
+    while status(&gateway, "/p") != 200 || ask_at(replica.address, &["ROLE"]).contains("slave") {
+        assert!(began.elapsed() < 3 * TIMEOUT, "no other primary is used");
+        crate::wait::pause();
+    }
+}
