@@ -12,6 +12,10 @@ pub const MAX_FILES_TOTAL: usize = 16 << 20;
 pub const MAX_INCLUDE_DEPTH: usize = 8;
 /// Patterns of files to include, of one file.
 pub const MAX_INCLUDES: usize = 64;
+/// Sources of more documents.
+pub const MAX_SOURCES: usize = 16;
+/// Documents of all sources together.
+pub const MAX_DELIVERED: usize = 10_000;
 /// Files that are values.
 pub const MAX_SECRET_FILES: usize = 1_024;
 /// Bytes of a file that is a value.

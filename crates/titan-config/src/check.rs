@@ -106,7 +106,7 @@ fn check(fields: &ConfigFields, root: &Node, to: &mut Reading<'_>) {
     check_addresses(&listeners, fields.admin.as_ref(), to);
     check_route_names(&fields.routes, to);
     check_routes(&fields.routes, to);
-    check_upstreams(&fields.upstreams, &listeners, to);
+    check_upstreams(&fields.upstreams, (&listeners, !fields.sources.is_empty()), to);
     check_protocols(&fields.routes, &fields.upstreams, to);
     check_retry_bodies(fields, to);
     check_hedges(fields, to);
@@ -210,7 +210,8 @@ fn check_policies(
     }
     check_request_id(fields, to);
     check_key_fields(&fields.policies, to);
-    if !to.has_errors() {
+    // What no route uses now, a document that comes later may.
+    if !to.has_errors() && fields.sources.is_empty() {
         names.check_used(&fields.policies, to);
     }
     let of_routes: Vec<Policies> = of_routes.into_iter().collect::<Option<_>>()?;
@@ -322,7 +323,7 @@ fn clash(address: &ListenAddress, span: Span, other: &ListenAddress, first: Span
 
 fn check_upstreams(
     upstreams: &[Named<Name, Option<UpstreamFields>>],
-    listeners: &[&ListenerDraft],
+    (listeners, may_come): (&[&ListenerDraft], bool),
     to: &mut Reading<'_>,
 ) {
     let successor =
@@ -331,8 +332,8 @@ fn check_upstreams(
         upstreams.iter().map(|it| (it.key.as_str(), successor(&it.value))).collect();
     check_circles(&successors, to);
     for Named { key, key_span, value } in upstreams {
-        // A route that should have used it may be what an error is about.
-        if !to.has_errors() && !to.declared.upstreams.is_used(key.as_str()) {
+        // A route that should have used it may be what an error is about, or be delivered later.
+        if !to.has_errors() && !may_come && !to.declared.upstreams.is_used(key.as_str()) {
             let warning =
                 Diagnostic::warning(*key_span, format!("no route uses the upstream `{key}`"));
             to.add(warning.label("it never receives a request"));
@@ -460,6 +461,7 @@ fn finish(
 ) -> Option<Config> {
     let ConfigFields {
         include: _,
+        sources: delivering,
         workers,
         listeners,
         routes,
@@ -506,8 +508,12 @@ fn finish(
         .into_iter()
         .map(|Named { key: name, key_span, value }| Some(value?.finish(name, key_span.start)));
     let access_log = access_log.into_iter().map(|draft| Some(draft?.log));
+    let delivering = delivering
+        .into_iter()
+        .map(|Named { key: name, key_span, value }| Some(value?.finish(name, key_span.start)));
     Some(Config {
         workers: workers?,
+        sources: delivering.collect::<Option<_>>()?,
         listeners,
         routes,
         policies: policies.collect::<Option<_>>()?,

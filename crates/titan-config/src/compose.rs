@@ -3,8 +3,9 @@
 //! Lists go on in the order of the files, mappings take the names of all of them, and what can be there once only is in
 //! one file. Which key is what follows from its form.
 
-use crate::bounds::{MAX_FILES_TOTAL, MAX_INCLUDE_DEPTH, MAX_INCLUDED};
+use crate::bounds::{MAX_DELIVERED, MAX_FILES_TOTAL, MAX_INCLUDE_DEPTH, MAX_INCLUDED};
 use crate::declared::Declared;
+use crate::delivered;
 use crate::diagnostic::Diagnostic;
 use crate::gateway::{ConfigFields, include};
 use crate::language;
@@ -40,11 +41,13 @@ pub(crate) fn compose(
         used: Used::default(),
         open: Vec::new(),
         seen: HashMap::from([(identity.clone(), Span::START)]),
+        delivered: 0,
         root: None,
         names: HashMap::new(),
         is_complete: true,
     };
     composer.take(FileId::MAIN, identity);
+    composer.take_delivered();
     composer.variables.surroundings.complete();
     (composer.sources, composer.root.filter(|_| composer.is_complete))
 }
@@ -60,6 +63,8 @@ struct Composer<'s, 'f> {
     open: Vec<(FileId, PathBuf)>,
     /// Where each file was included first.
     seen: HashMap<PathBuf, Span>,
+    /// Documents of sources so far.
+    delivered: usize,
     /// What the files say so far.
     root: Option<Node>,
     /// The places of the names in the mappings of `root`.
@@ -80,6 +85,8 @@ impl Joined {
         let info = ConfigFields::info();
         let field = info.fields.into_iter().find(|field| field.key == key)?;
         Some(match field.shape {
+            // One file has them all.
+            _ if key == "sources" => Joined::Never,
             Shape::Map { .. } => Joined::Mapping,
             Shape::Either(shapes) if one_or_list(&shapes).is_some() => Joined::List,
             _ => Joined::Never,
@@ -91,18 +98,7 @@ impl Composer<'_, '_> {
     /// Reads a file, and then those that it includes.
     fn take(&mut self, file: FileId, identity: PathBuf) {
         let source = self.sources.shared(file);
-        let read = yaml::read(&source, &mut self.variables, &mut self.used, self.findings);
-        let sections = language::sections();
-        let again = mem::take(&mut self.findings.again);
-        let visible = match &read {
-            Some(Some(root)) => shown::visible(root, &again, &sections[0]),
-            Some(None) | None => shown::visible_keys(sections),
-        };
-        self.findings.visible.insert(file, visible);
-        let Some(root) = read else {
-            self.is_complete = false;
-            return;
-        };
+        let Some(root) = self.read(&source) else { return };
         let Some(root) = root else {
             if file == FileId::MAIN {
                 let error = Diagnostic::error(Span::START, "the file is empty");
@@ -122,6 +118,55 @@ impl Composer<'_, '_> {
             self.include(&source, pattern);
         }
         self.open.pop();
+    }
+
+    /// What a file says; nothing where it is empty, and less where that cannot be read to its end.
+    fn read(&mut self, source: &Source) -> Option<Option<Node>> {
+        let read = yaml::read(source, &mut self.variables, &mut self.used, self.findings);
+        let sections = language::sections();
+        let again = mem::take(&mut self.findings.again);
+        let visible = match &read {
+            Some(Some(root)) => shown::visible(root, &again, &sections[0]),
+            Some(None) | None => shown::visible_keys(sections),
+        };
+        self.findings.visible.insert(source.file, visible);
+        self.is_complete &= read.is_some();
+        read
+    }
+
+    /// Reads the documents of all sources.
+    fn take_delivered(&mut self) {
+        let Some(root) = &mut self.root else { return };
+        let sources = root.entry("sources").map_or(&[][..], |entry| entry.value.entries());
+        let is_set = |node: &Node| {
+            node.entry("local_files").and_then(|it| it.value.as_text()) == Some("true")
+        };
+        let sources: Vec<_> =
+            sources.iter().map(|it| (it.key.clone(), is_set(&it.value))).collect();
+        if sources.is_empty() {
+            return;
+        }
+        delivered::may_be_missing(root);
+        for (name, local_files) in sources {
+            for document in self.variables.surroundings.delivered(&name) {
+                self.take_document(document, local_files);
+            }
+        }
+    }
+
+    fn take_document(&mut self, document: Document, local_files: bool) {
+        let Document { name, directory, identity: _, text } = document;
+        let made = |file| Source::new(file, &name, directory, &text).confined(!local_files);
+        let file = self.sources.push(made);
+        self.total += text.len();
+        self.delivered += 1;
+        if self.delivered > MAX_DELIVERED || self.total > MAX_FILES_TOTAL {
+            return self.refuse(delivered::too_much(file));
+        }
+        let source = self.sources.shared(file);
+        let Some(Some(mut root)) = self.read(&source) else { return };
+        delivered::check(&mut root, local_files, self.findings);
+        self.join(root, file);
     }
 
     fn refuse(&mut self, error: Diagnostic) {
@@ -222,6 +267,11 @@ impl Composer<'_, '_> {
     }
 
     fn join_entry(&mut self, entry: Entry) {
+        if entry.key == "sources" {
+            let error = Diagnostic::error(entry.key_span, "an included file cannot set `sources`");
+            let error = error.label("it is for the file that the gateway is started with");
+            return self.findings.add(error.help("move it there"));
+        }
         let how = Joined::of(&entry.key);
         self.note_names(&entry);
         let Some(Kind::Map(entries)) = self.root.as_mut().map(|root| &mut root.kind) else {

@@ -191,7 +191,7 @@ fn directory() -> impl Read<Value = PathBuf> {
         text if text.contains('\0') => Err(Problem::new("it contains a NUL byte")),
         text => Ok(PathBuf::from(text)),
     });
-    directory.then(|directory, node, to| Some(to.locate(directory, node)))
+    directory.then(|directory, node, to| to.locate(directory, node))
 }
 
 fn parse_file_name(text: &str) -> Result<String, Problem> {

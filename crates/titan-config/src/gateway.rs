@@ -4,30 +4,33 @@ use crate::access_log::{AccessLog, AccessLogDraft, access_log};
 use crate::admin::{Admin, AdminDraft, admin};
 use crate::bounds::{
     MAX_ACCESS_LOGS, MAX_COLLECTORS, MAX_INCLUDES, MAX_LISTENERS, MAX_PATH_BYTES, MAX_POLICIES,
-    MAX_ROUTES, MAX_STORES, MAX_UPSTREAMS,
+    MAX_ROUTES, MAX_SOURCES, MAX_STORES, MAX_UPSTREAMS,
 };
 use crate::error_pages::{ErrorPages, error_pages};
 use crate::forwarding::{Forwarding, forwarding};
 use crate::limits::{Limits, limits};
 use crate::listener::{Listener, ListenerDraft, listener};
+use crate::location::Span;
 use crate::log::{Log, log};
 use crate::look_alikes::Paths;
+use crate::node::{Kind, Node};
 use crate::otlp::{Collector, CollectorDraft, collector};
 use crate::policy::{
     JwtRevocations, NamedPolicy, Policies, Policy, PolicyKind, jwt_revocations, policy, uses,
 };
 use crate::pressure::{Pressure, pressure};
 use crate::problem::Problem;
-use crate::read::{At, Read, at, default, lenient, optional, required};
+use crate::read::{At, Read, Reading, at, default, lenient, optional, required};
 use crate::readers::{Named, boolean, mapping, one_or_list, short_for, text, whole, word_or};
 use crate::recorder::{Recorder, recorder};
+use crate::remote::{RemoteSource, SourceDraft, source};
 use crate::report::Report;
 use crate::resolver::{Resolver, resolver};
 use crate::route::Route;
 use crate::route_fields::{RouteDraft, route};
 use crate::secrets::Secrets;
 use crate::section::{section, section_of};
-use crate::shape::TextShape;
+use crate::shape::{Shape, TextShape};
 use crate::source::FileNames;
 use crate::state::{State, state};
 use crate::store::{Store, StoreDraft, store};
@@ -46,7 +49,9 @@ use std::path::Path;
 pub struct Config {
     /// The threads that carry traffic.
     pub workers: Workers,
-    /// Where clients connect; at least one.
+    /// Where more documents come from, in file order.
+    pub sources: Vec<RemoteSource>,
+    /// Where clients connect; at least one, unless there are sources.
     pub listeners: Vec<Listener>,
     /// What responds to requests, in file order. No two are equal in precedence and match the same request.
     pub routes: Vec<Route>,
@@ -113,6 +118,7 @@ impl fmt::Debug for Unmasked<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Config {
             workers,
+            sources,
             listeners,
             routes,
             upstreams,
@@ -139,6 +145,7 @@ impl fmt::Debug for Unmasked<'_> {
         } = self.0;
         f.debug_struct("Config")
             .field("workers", workers)
+            .field("sources", sources)
             .field("listeners", listeners)
             .field("routes", routes)
             .field("upstreams", upstreams)
@@ -199,9 +206,13 @@ impl Config {
             || self.policies.iter().any(|it| it.policy.needs_system_authorities())
     }
 
-    /// Whatever the gateway opens connections to: upstreams, and collectors of OpenTelemetry.
+    /// Whatever the gateway opens connections to: upstreams, collectors of OpenTelemetry, and sources.
     pub fn connected(&self) -> impl Iterator<Item = &Upstream> {
-        self.upstreams.iter().chain(self.otlp.iter().map(|collector| &collector.upstream))
+        let collectors = self.otlp.iter().map(|collector| &collector.upstream);
+        self.upstreams
+            .iter()
+            .chain(collectors)
+            .chain(self.sources.iter().map(RemoteSource::upstream))
     }
 
     /// The policies that those of a route are, in the order in which requests meet them.
@@ -250,10 +261,10 @@ section! {
         /// The threads that handle traffic.
         pub(crate) workers: Option<Workers> = default("{}", lenient(workers())),
         /// Where clients connect.
-        pub(crate) listeners: Vec<Option<ListenerDraft>> = required(one_or_list(lenient(listener()), 1..=MAX_LISTENERS)),
+        pub(crate) listeners: Vec<Option<ListenerDraft>> = required(unless_delivered(one_or_list(lenient(listener()), 1..=MAX_LISTENERS))),
         /// Which requests get which response. Their order has no meaning.
         pub(crate) routes: Vec<Option<RouteDraft>> =
-            required(one_or_list(lenient(route()), 1..=MAX_ROUTES)),
+            required(unless_delivered(one_or_list(lenient(route()), 1..=MAX_ROUTES))),
         /// The groups of endpoints, by name.
         pub(crate) upstreams: Vec<Named<Name, Option<UpstreamFields>>> =
             default("{}", mapping(NAME, parse_name, lenient(upstream()), 0..=MAX_UPSTREAMS)),
@@ -298,6 +309,10 @@ section! {
         /// The collectors of OpenTelemetry, by name. Access logs (`access_log.otlp`) and `tracing` say what they get.
         pub(crate) otlp: Vec<Named<Name, Option<CollectorDraft>>> =
             default("{}", mapping(NAME, parse_name, lenient(collector()), 0..=MAX_COLLECTORS)),
+        /// Where more documents of the configuration come from, by name; in the file that the gateway is started with alone. That file has to
+        /// be valid without them, but needs no `listeners` and `routes` of its own. What they deliver is joined to it as included
+        /// files are.
+        pub(crate) sources: Vec<Named<Name, Option<SourceDraft>>> = default("{}", sources()),
         /// Which requests are traced, and the collector that gets their spans.
         pub(crate) tracing: Option<Option<Tracing>> = default("off", lenient(word_or("off", None, tracing().map(Some)))),
         /// Where exchanges are logged: one destination or several, each with a format and conditions of its own.
@@ -331,6 +346,33 @@ pub(crate) fn include() -> impl Read<Value = Vec<At<String>>> {
         text => Ok(text.to_owned()),
     });
     one_or_list(at(pattern), 0..=MAX_INCLUDES)
+}
+
+/// The sources by name.
+pub(crate) fn sources() -> impl Read<Value = Vec<Named<Name, Option<SourceDraft>>>> {
+    mapping(NAME, parse_name, lenient(source()), 0..=MAX_SOURCES)
+}
+
+/// A list that may be missing where there are sources: then nothing stands in its place, which no file can say.
+fn unless_delivered<T>(list: impl Read<Value = Vec<T>>) -> impl Read<Value = Vec<T>> {
+    UnlessDelivered(list)
+}
+
+struct UnlessDelivered<R>(R);
+
+impl<T, R: Read<Value = Vec<T>>> Read for UnlessDelivered<R> {
+    type Value = Vec<T>;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<Vec<T>> {
+        match &node.kind {
+            Kind::List(items) if items.is_empty() && node.span == Span::NOWHERE => Some(Vec::new()),
+            _ => self.0.read(node, to),
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        self.0.shape()
+    }
 }
 
 fn workers() -> impl Read<Value = Workers> {

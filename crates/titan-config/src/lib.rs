@@ -11,7 +11,7 @@
 //! | how a field is declared, once, and what follows from it | `section` |
 //! | texts with a grammar | `token`, `host_name`, `host`, `path`, `address`, `cidr`, `method`, `template` ... |
 //! | the sections of the file | `timeouts`, `tls`, `listener`, `upstream`, `policy`, `files`, `route_fields`, `gateway` ... |
-//! | several files to one tree | `compose` |
+//! | several files, and documents of sources, to one tree | `delivered`, `compose` |
 //! | what needs several places of the file | `clash`, `check` |
 //! | what a configuration comes to | `listing`, `summary`, `request_fields`, `masked`, `resolved` |
 //! | what changes between two of them | `plan` |
@@ -158,7 +158,11 @@ mod route_fields;
 
 mod admin;
 
+mod servers;
+
 mod otlp;
+
+mod remote;
 
 mod tracing;
 
@@ -167,6 +171,8 @@ mod access_log;
 mod gateway;
 
 mod language;
+
+mod delivered;
 
 mod compose;
 
@@ -239,6 +245,7 @@ pub use quantity::{ByteSize, Cap, Percent, duration};
 pub use record_schema::access_log_schema;
 pub use recorder::Recorder;
 pub use reference::reference;
+pub use remote::{HttpSource, PublicKey, RemoteKind, RemoteSource};
 pub use report::Report;
 pub use resolved::Resolved;
 pub use resolver::Resolver;

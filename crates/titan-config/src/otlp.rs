@@ -2,23 +2,23 @@
 
 use crate::address::{EndpointAddress, parse_endpoint};
 use crate::bounds::{MAX_HEADERS, MAX_RESOURCE, MAX_VALUE};
-use crate::credentials::is_credential;
 use crate::diagnostic::Diagnostic;
 use crate::header::parse_request_header;
-use crate::location::{Location, Span};
-use crate::node::{Entry, Kind, Node, Text, quote};
+use crate::location::Location;
+use crate::node::{Node, quote};
 use crate::policy::{Url, parse_url};
 use crate::problem::Problem;
 use crate::read::{At, Read, Reading, at, default, optional, required};
 use crate::readers::{Named, mapping, message_mapping, short_for, text, words};
 use crate::section::{section, section_of};
+use crate::servers::Server;
 use crate::shape::TextShape;
 use crate::timeouts::timeout;
 use crate::tls::{UpstreamTls, tls_settings};
 use crate::token::{
     HEADER_NAME, HeaderName, HeaderValue, NAME, Name, header_value, parse_name, unexpected,
 };
-use crate::upstream::{Protocol, Upstream, upstream};
+use crate::upstream::{Protocol, Upstream};
 use std::time::Duration;
 
 /// A collector of OpenTelemetry, and how it is sent to.
@@ -205,31 +205,19 @@ pub(crate) fn collector_name() -> impl Read<Value = At<Name>> {
 }
 
 fn check(fields: CollectorFields, node: &Node, to: &mut Reading<'_>) -> Option<CollectorDraft> {
-    let is_fine = check_path(&fields, to) & check_tls(&fields, node, to);
+    let CollectorFields { endpoint: url, headers, tls, protocol, .. } = &fields;
+    let server = Server { what: "collector", key: "endpoint", url, tls: tls.as_ref() };
+    let is_fine = check_path(&fields, to) & server.check_tls(node, to);
     check_port(&fields, node, to);
-    check_credentials(&fields, node, to);
-    let upstream = connections(&fields, to)?;
+    server.check_headers(headers, node, to);
+    let upstream = server.upstream(
+        match protocol {
+            OtlpProtocol::Grpc => Protocol::H2,
+            OtlpProtocol::Http => Protocol::H1,
+        },
+        to,
+    )?;
     is_fine.then_some(CollectorDraft { fields, upstream })
-}
-
-/// The upstream that connections to it are those of: all that is not said here is as for others.
-fn connections(
-    fields: &CollectorFields,
-    to: &mut Reading<'_>,
-) -> Option<crate::upstream::UpstreamFields> {
-    let At { value: Url { host, port, is_https, .. }, span } = &fields.endpoint;
-    let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
-    let address = Text::written(format!("{host}:{port}"), true);
-    let value = Node { span: *span, kind: Kind::Text(address) };
-    let entry = Entry { key: "endpoints".to_owned(), key_span: *span, value };
-    let node = Node { span: *span, kind: Kind::Map(vec![entry]) };
-    let mut upstream = upstream().read(&node, to)?;
-    upstream.protocol = match fields.protocol {
-        OtlpProtocol::Grpc => Protocol::H2,
-        OtlpProtocol::Http => Protocol::H1,
-    };
-    upstream.tls = is_https.then(|| fields.tls.clone().unwrap_or(UpstreamTls::ON));
-    Some(upstream)
 }
 
 fn parse_collector_url(text: &str) -> Result<Url, Problem> {
@@ -281,29 +269,6 @@ fn check_path(fields: &CollectorFields, to: &mut Reading<'_>) -> bool {
     false
 }
 
-/// Whether there is TLS where the file says how it is spoken.
-fn check_tls(fields: &CollectorFields, node: &Node, to: &mut Reading<'_>) -> bool {
-    let At { value: url, span } = &fields.endpoint;
-    let Some(tls) = &fields.tls else { return true };
-    let place = node.key_span("tls");
-    if !url.is_https {
-        let error = Diagnostic::error(place, "`tls` has no effect");
-        let error = error.also(*span, "there is no TLS with `http`");
-        to.add(error.help("write `https` in `endpoint`, or remove `tls`"));
-        return false;
-    }
-    if !tls.verify {
-        warn_unverified(place, to);
-    }
-    true
-}
-
-fn warn_unverified(span: Span, to: &mut Reading<'_>) {
-    let warning = Diagnostic::warning(span, "any certificate of this collector is accepted");
-    let warning = warning.label("anyone on the network path can read and change what is sent");
-    to.add(warning.help("for certificates that you issued yourself, set `ca` to their authority"));
-}
-
 /// The ports that nearly all collectors have say which protocol is spoken there.
 fn check_port(fields: &CollectorFields, node: &Node, to: &mut Reading<'_>) {
     let At { value: url, span } = &fields.endpoint;
@@ -318,20 +283,6 @@ fn check_port(fields: &CollectorFields, node: &Node, to: &mut Reading<'_>) {
         warning = warning.also(entry.key_span, "the protocol is set here");
     }
     to.add(warning.help(help));
-}
-
-/// Whether a key goes over a network in the clear.
-fn check_credentials(fields: &CollectorFields, node: &Node, to: &mut Reading<'_>) {
-    let At { value: url, span } = &fields.endpoint;
-    let is_local = url.host == "localhost"
-        || url.host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-    let has_some = fields.headers.iter().any(|(name, _)| is_credential(name.as_str()));
-    if url.is_https || is_local || !has_some {
-        return;
-    }
-    let warning = Diagnostic::warning(node.key_span("headers"), "a key is sent without TLS");
-    let warning = warning.label("anyone on the network path can read it");
-    to.add(warning.also(*span, "the collector is here").help("use `https`"));
 }
 
 fn headers() -> impl Read<Value = Vec<(HeaderName, HeaderValue)>> {

@@ -176,7 +176,7 @@ fn changes(old: &Resolved, new: &Resolved, listeners: &Listeners<'_>) -> Vec<Cha
             "routes" => {
                 compare_parts(key, &named_items(value), &named_items(other), &mut changes);
             }
-            "upstreams" | "policies" | "stores" | "otlp" => {
+            "upstreams" | "policies" | "stores" | "otlp" | "sources" => {
                 compare_parts(key, &named_entries(value), &named_entries(other), &mut changes);
             }
             key => changes.extend(compare_one(key, &old.file, &new.file)),

@@ -11,6 +11,7 @@ use crate::secrets::MASK;
 use crate::shape::{Presence, SectionInfo, Shape, TextShape};
 use crate::source::Sources;
 use crate::suggest;
+use crate::variables;
 use std::fmt::Write;
 use std::mem;
 use std::ops::Range;
@@ -328,17 +329,22 @@ impl<'a> Reading<'a> {
         self.sources
     }
 
-    /// A path as it leads there from the directory of the first file: it is written for that of its own file.
-    pub(crate) fn locate(&mut self, path: PathBuf, node: &Node) -> PathBuf {
-        let directory = self.sources.with(node.span).directory();
+    /// A path as it leads there from the directory of the first file: it is written for that of its own file. Nothing for a
+    /// document that may name no files, which is reported.
+    pub(crate) fn locate(&mut self, path: PathBuf, node: &Node) -> Option<PathBuf> {
+        let source = self.sources.with(node.span);
+        if source.is_confined() {
+            return self.fail(variables::confined(node.span, "a file of this machine"));
+        }
+        let directory = source.directory();
         if path.is_absolute() || directory.as_os_str().is_empty() {
-            return path;
+            return Some(path);
         }
         let path = directory.join(path);
         if let Some(path) = path.to_str() {
             self.findings.moved.insert(node.span, path.to_owned());
         }
-        path
+        Some(path)
     }
 
     /// Hides a secret, which is this value.

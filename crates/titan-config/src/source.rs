@@ -100,6 +100,8 @@ pub(crate) struct Source {
     pub(crate) name: String,
     /// Its directory, from that of the file that was asked for.
     directory: PathBuf,
+    /// Whether it may name nothing of this machine.
+    is_confined: bool,
     text: String,
     /// Where each line starts in `text`.
     starts: Vec<usize>,
@@ -121,7 +123,18 @@ impl Source {
     pub(crate) fn new(file: FileId, name: &str, directory: PathBuf, text: &str) -> Source {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let starts = std::iter::once(0).chain(line_starts(text)).collect();
-        Source { file, name: name.to_owned(), directory, text: text.to_owned(), starts }
+        let (name, text) = (name.to_owned(), text.to_owned());
+        Source { file, name, directory, is_confined: false, text, starts }
+    }
+
+    /// The same, which may name nothing of this machine where that is so.
+    pub(crate) fn confined(self, is_confined: bool) -> Source {
+        Source { is_confined, ..self }
+    }
+
+    /// Whether it may name nothing of this machine: no files, no variables.
+    pub(crate) fn is_confined(&self) -> bool {
+        self.is_confined
     }
 
     pub(crate) fn directory(&self) -> &Path {

@@ -43,6 +43,9 @@ pub trait Surroundings {
     /// The content of a file that is a value.
     fn secret(&mut self, file: &Path) -> Result<String, String>;
 
+    /// The documents of a source, in their order, which is always the same. They are in no directory.
+    fn delivered(&mut self, source: &str) -> Vec<Document>;
+
     /// Nothing more will be asked for.
     fn complete(&mut self) {}
 }
@@ -67,5 +70,9 @@ impl Surroundings for Alone {
 
     fn secret(&mut self, _: &Path) -> Result<String, String> {
         Err(ALONE.to_owned())
+    }
+
+    fn delivered(&mut self, _: &str) -> Vec<Document> {
+        Vec::new()
     }
 }

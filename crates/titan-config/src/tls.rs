@@ -314,5 +314,5 @@ pub(crate) fn file() -> impl Read<Value = PathBuf> {
         text if text.contains('\0') => Err(Problem::new("it contains a NUL byte")),
         text => Ok(PathBuf::from(text)),
     });
-    file.then(|file, node, to| Some(to.locate(file, node)))
+    file.then(|file, node, to| to.locate(file, node))
 }

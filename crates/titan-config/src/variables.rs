@@ -118,6 +118,16 @@ impl Missing {
         }
     }
 
+    fn confined(what: &str) -> Missing {
+        Missing {
+            message: format!("a document of a source cannot use {what}"),
+            label: "it was delivered over a network".to_owned(),
+            help: "put what needs it into a file of this machine, or set `local_files: true` for its source: whoever can change its \
+                   documents can then read what the gateway can read"
+                .to_owned(),
+        }
+    }
+
     fn at(self, place: Span) -> Diagnostic {
         let Missing { message, label, help } = self;
         Diagnostic::error(place, message).label(label).help(help)
@@ -128,6 +138,11 @@ impl From<NoReference> for Missing {
     fn from(NoReference { message, help }: NoReference) -> Missing {
         Missing { message: message.to_owned(), label: String::new(), help: help.to_owned() }
     }
+}
+
+/// That a document which may name nothing of this machine does, at that place.
+pub(crate) fn confined(place: Span, what: &str) -> Diagnostic {
+    Missing::confined(what).at(place)
 }
 
 /// A value without quotes of which nothing is left is none.
@@ -191,6 +206,14 @@ impl<'s> Variables<'s> {
 
     /// What a part stands for.
     fn look_up(&mut self, source: &Source, part: &Part<'_>) -> Result<Found, Missing> {
+        let of_machine = match part {
+            Part::Text(_) => None,
+            Part::Variable { .. } => Some("a variable of this machine"),
+            Part::File(_) => Some("a file of this machine"),
+        };
+        if let Some(what) = of_machine.filter(|_| source.is_confined()) {
+            return Err(Missing::confined(what));
+        }
         Ok(match part {
             Part::Text(text) => Found::Plain((*text).to_owned()),
             Part::Variable { name, default } => match self.variable(name)? {

@@ -300,18 +300,18 @@ fn what_cannot_be_included_is_told_where_it_is_named() {
 fn what_is_included_has_bounds() {
     let many: Vec<_> =
         (0..=MAX_INCLUDED).map(|n| (format!("c/{n}.yaml"), "{}".to_owned())).collect();
-    let around = Around { files: many, variables: Vec::new() };
+    let around = Around { files: many, ..Around::default() };
     let report = bad(&around, &format!("include: c/*.yaml\n{BASE}"));
     assert!(report.contains("more than 1024 files are included"), "{report}");
 
     let large = format!("# {}", "x".repeat((4 << 20) - 10));
     let files = (0..=MAX_FILES_TOTAL >> 22).map(|n| (format!("c/{n}.yaml"), large.clone()));
-    let around = Around { files: files.collect(), variables: Vec::new() };
+    let around = Around { files: files.collect(), ..Around::default() };
     let report = bad(&around, &format!("include: c/*.yaml\n{BASE}"));
     assert!(report.contains("all files together would be larger than 16 MiB"), "{report}");
 
     let chain = (0..20).map(|n| (format!("{n}.yaml"), format!("include: {}.yaml", n + 1)));
-    let around = Around { files: chain.collect(), variables: Vec::new() };
+    let around = Around { files: chain.collect(), ..Around::default() };
     let report = bad(&around, &format!("include: 0.yaml\n{BASE}"));
     assert!(report.contains("files include each other more than 8 deep"), "{report}");
 }
@@ -324,7 +324,7 @@ fn what_variables_bring_has_bounds() {
     assert!(report.contains("more than 8 MiB of text"), "{report}");
 
     let files = (0..=MAX_SECRET_FILES).map(|n| (format!("{n}"), "x".to_owned()));
-    let around = Around { files: files.collect(), variables: Vec::new() };
+    let around = Around { files: files.collect(), ..Around::default() };
     let all: String = (0..=MAX_SECRET_FILES).map(|n| format!("${{file:{n}}}")).collect();
     let report = bad(&around, &format!("{BASE}error_pages: {{ 404: \"{all}\" }}\n"));
     assert!(report.contains("more than 1024 files are values"), "{report}");

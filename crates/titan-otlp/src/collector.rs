@@ -2,18 +2,16 @@
 
 use crate::figures::Signal;
 use crate::verdict::{MEDIA_TYPE, Verdict};
-use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use titan_config::{OtlpCompression, OtlpProtocol, Resolver};
 use titan_http::{BadField, Method, RequestHead};
 use titan_io::registry::Registry;
 use titan_io::tls::ClientTls;
-use titan_upstream::client::{Client, Question, Reuse};
-use titan_upstream::endpoint::Endpoint;
+use titan_upstream::client::{MOST_BODY, Question, Reuse};
 use titan_upstream::members::Upstream;
-use titan_upstream::resolve::{NameResolver, has_names};
+use titan_upstream::server::Server;
 
 /// A collector of a configuration.
 pub struct Collector {
@@ -60,24 +58,18 @@ impl Collector {
 pub(crate) struct Way {
     collector: Arc<Collector>,
     signal: Signal,
-    client: Client,
-    /// `None` where there are no names; made when it is first needed.
-    names: RefCell<Option<Arc<NameResolver>>>,
-    /// When they are to be resolved again.
-    again: Cell<Option<Instant>>,
-    /// Which of its addresses is next, if there are several.
-    next: Cell<usize>,
+    server: Server,
 }
 
 impl Way {
     pub(crate) fn new(collector: Arc<Collector>, signal: Signal) -> Rc<Way> {
-        let (names, again, next) = Default::default();
-        Rc::new(Way { collector, signal, client: Client::default(), names, again, next })
+        let server = Server::new(Arc::clone(&collector.upstream), collector.resolver.clone());
+        Rc::new(Way { collector, signal, server })
     }
 
     /// A number that differs from time to time.
     pub(crate) fn random(&self) -> u64 {
-        self.client.random()
+        self.server.random()
     }
 
     /// Sends a message; what came of it within the time that the configuration gives.
@@ -87,54 +79,23 @@ impl Way {
         let verdict =
             sent.unwrap_or_else(|_| Verdict::unreachable(format!("no response within {time:?}")));
         if matches!(verdict, Verdict::Later { .. }) {
-            self.next.set(self.next.get().wrapping_add(1));
+            self.server.take_next();
         }
         verdict
     }
 
     async fn send_to_any(&self, body: &[u8]) -> Verdict {
-        self.client.sweep();
-        let endpoint = match self.endpoint().await {
-            Ok(endpoint) => endpoint,
-            Err(why) => return Verdict::unreachable(why),
-        };
-        let Collector { config, .. } = &*self.collector;
+        let config = &self.collector.config;
         let head = match self.head() {
             Ok(head) => head,
             Err(_) => return Verdict::Refused { why: "its request cannot be written".to_owned() },
         };
         let host = config.endpoint.authority.as_bytes();
-        let question = Question { head, host, body };
-        match self.client.ask(&endpoint, &question, (Reuse::Kept, config.timeout)).await {
+        let question = Question { head, host, body, most: MOST_BODY };
+        match self.server.ask(&question, (Reuse::Kept, config.timeout)).await {
             Ok(answer) => Verdict::of(&answer, config.protocol),
-            Err(error) => {
-                let why = endpoint.take_reason(error.kind);
-                Verdict::unreachable(why.unwrap_or_else(|| error.to_string()))
-            }
+            Err(why) => Verdict::unreachable(why),
         }
-    }
-
-    /// The address that is next.
-    async fn endpoint(&self) -> Result<Arc<Endpoint>, String> {
-        let Collector { upstream, config, .. } = &*self.collector;
-        if has_names(upstream) && self.again.get().is_none_or(|at| at <= Instant::now()) {
-            let names = self.names()?;
-            self.again.set(Some(names.refresh(upstream).await));
-        }
-        let members = upstream.members();
-        let count = members.endpoints.len().max(1);
-        let endpoint = members.endpoints.get(self.next.get() % count).cloned();
-        endpoint.ok_or_else(|| format!("the name {} does not resolve", config.endpoint.host))
-    }
-
-    fn names(&self) -> Result<Arc<NameResolver>, String> {
-        let mut names = self.names.borrow_mut();
-        if let Some(names) = &*names {
-            return Ok(Arc::clone(names));
-        }
-        let made =
-            NameResolver::new(&self.collector.resolver).map_err(|error| error.to_string())?;
-        Ok(Arc::clone(names.insert(Arc::new(made))))
     }
 
     /// The head of its requests.

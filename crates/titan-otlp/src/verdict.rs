@@ -5,7 +5,7 @@
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use titan_config::OtlpProtocol;
 use titan_http::Status;
 use titan_io::protobuf::{Read, bytes_of, fields, number_of};
@@ -101,18 +101,9 @@ fn is_passing(status: Status) -> bool {
     matches!(status.code(), 429 | 502 | 503 | 504)
 }
 
-/// What `Retry-After` says: seconds, or a date.
+/// What `Retry-After` says, within bounds.
 fn retry_after(answer: &Answer) -> Option<Duration> {
-    let text = answer.head.fields.named(b"retry-after").next()?;
-    let text = std::str::from_utf8(text).ok()?;
-    let after = match text.parse() {
-        Ok(seconds) => Duration::from_secs(seconds),
-        Err(_) => {
-            let date = httpdate::parse_http_date(text).ok()?;
-            date.duration_since(SystemTime::now()).unwrap_or_default()
-        }
-    };
-    Some(after.min(MOST_PATIENCE))
+    answer.retry_after().map(|after| after.min(MOST_PATIENCE))
 }
 
 /// The delay of a `RetryInfo` among the details of a `google.rpc.Status`.

@@ -34,6 +34,7 @@ impl fmt::Debug for Document {
 pub struct Delivery {
     revision: String,
     documents: Vec<Document>,
+    signed_at: Option<u64>,
 }
 
 impl Delivery {
@@ -64,12 +65,22 @@ impl Delivery {
             }
         }
         documents.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(Delivery { revision, documents })
+        Ok(Delivery { revision, documents, signed_at: None })
+    }
+
+    /// The same, signed at that time, in seconds since 1970: one that was signed before is not to take its place.
+    pub fn signed_at(self, time: Option<u64>) -> Delivery {
+        Delivery { signed_at: time, ..self }
     }
 
     /// What the source calls this state of its documents.
     pub fn revision(&self) -> &str {
         &self.revision
+    }
+
+    /// When it was signed, in seconds since 1970, where it was.
+    pub fn signing_time(&self) -> Option<u64> {
+        self.signed_at
     }
 
     /// The documents, by name.
@@ -119,7 +130,7 @@ impl fmt::Display for BadDelivery {
 impl std::error::Error for BadDelivery {}
 
 /// A name goes into messages and into paths that are shown: it never leads out of a directory.
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     let is_taken = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:/".contains(&byte);
     let is_part = |part: &str| !matches!(part, "" | "." | "..");
     name.len() <= MAX_NAME && name.bytes().all(is_taken) && name.split('/').all(is_part)

@@ -4,9 +4,21 @@
 //! |---|---|
 //! | all that a source has at one moment | [`delivery`] |
 //! | how it gets to the program, and what became of it back | [`outlet`] |
+//! | when a source is asked again | `pace` |
+//! | who has signed a document, and when | `signature` |
+//! | a document that is fetched over HTTP | `http` |
+//! | a source of a configuration, on a thread of its own | [`source`] |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
 
 pub mod delivery;
 
 pub mod outlet;
+
+mod pace;
+
+mod signature;
+
+mod http;
+
+pub mod source;

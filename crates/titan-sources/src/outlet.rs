@@ -10,13 +10,16 @@
 use crate::delivery::Delivery;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::SystemTime;
 use tokio::sync::watch;
 
 /// The two ends for the source of this name.
 pub fn outlet(name: impl Into<Arc<str>>) -> (Outlet, Inlet) {
     let (deliver, delivered) = watch::channel(None);
     let (judge, judged) = watch::channel(None);
-    (Outlet { deliver, judged }, Inlet { name: name.into(), delivered, judge })
+    let (tell, told) = watch::channel(Health::default());
+    let inlet = Inlet { name: name.into(), delivered, judge, told };
+    (Outlet { deliver, judged, tell }, inlet)
 }
 
 /// What a source delivers to.
@@ -24,6 +27,7 @@ pub fn outlet(name: impl Into<Arc<str>>) -> (Outlet, Inlet) {
 pub struct Outlet {
     deliver: watch::Sender<Option<Arc<Delivery>>>,
     judged: watch::Receiver<Option<Verdict>>,
+    tell: watch::Sender<Health>,
 }
 
 impl Outlet {
@@ -40,6 +44,17 @@ impl Outlet {
         self.judged.borrow_and_update().clone()
     }
 
+    /// Notes that the source could be asked, whether or not it has something new.
+    pub fn succeeded(&self) {
+        let now = SystemTime::now();
+        self.tell.send_replace(Health { succeeded: Some(now), failure: None });
+    }
+
+    /// Notes that the source could not be asked, and why.
+    pub fn failed(&self, why: String) {
+        self.tell.send_modify(|health| health.failure = Some(why));
+    }
+
     /// Waits until the program takes nothing more.
     pub async fn closed(&self) {
         self.deliver.closed().await;
@@ -52,6 +67,7 @@ pub struct Inlet {
     name: Arc<str>,
     delivered: watch::Receiver<Option<Arc<Delivery>>>,
     judge: watch::Sender<Option<Verdict>>,
+    told: watch::Receiver<Health>,
 }
 
 impl Inlet {
@@ -67,10 +83,24 @@ impl Inlet {
         self.delivered.borrow_and_update().clone()
     }
 
+    /// How the source fares.
+    pub fn health(&self) -> Health {
+        self.told.borrow().clone()
+    }
+
     /// Tells the source what became of a delivery. It replaces what the source has not looked at yet.
     pub fn judge(&self, verdict: Verdict) {
         self.judge.send_replace(Some(verdict));
     }
+}
+
+/// How a source fares.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// When it could be asked last.
+    pub succeeded: Option<SystemTime>,
+    /// Why it could not be asked since.
+    pub failure: Option<String>,
 }
 
 /// What became of a delivery.
@@ -115,6 +145,18 @@ mod tests {
         drop(outlet);
         assert_eq!(inlet.next().await.unwrap().revision(), "1");
         assert_eq!(inlet.next().await, None);
+    }
+
+    #[test]
+    fn how_a_source_fares_is_known() {
+        let (outlet, inlet) = outlet("shop");
+        assert_eq!(inlet.health(), Health::default());
+        outlet.succeeded();
+        outlet.failed("it is silent".to_owned());
+        let Health { succeeded, failure } = inlet.health();
+        assert_eq!((succeeded.is_some(), failure.as_deref()), (true, Some("it is silent")));
+        outlet.succeeded();
+        assert_eq!(inlet.health().failure, None);
     }
 
     #[tokio::test]

@@ -10,7 +10,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use titan_h1::{Body, Connection};
 use titan_h2::Destination;
 use titan_http::{Fields, RequestHead, ResponseHead};
@@ -33,6 +33,8 @@ pub struct Question<'q> {
     pub host: &'q [u8],
     /// Its body.
     pub body: &'q [u8],
+    /// How much of the body of the response is looked at: [`MOST_BODY`], or what is wanted.
+    pub most: usize,
 }
 
 /// What has come back.
@@ -44,6 +46,8 @@ pub struct Answer {
     pub body: Vec<u8>,
     /// What followed the body; nothing where that was longer.
     pub trailers: Fields,
+    /// Whether that is all of the body.
+    pub is_whole: bool,
     /// Bytes of the body that were read.
     read: usize,
 }
@@ -57,8 +61,8 @@ pub enum Reuse {
     Kept,
 }
 
-/// As much of a body as is looked at.
-const MOST_BODY: usize = 64 << 10;
+/// As much of a body as is looked at where a few words are expected.
+pub const MOST_BODY: usize = 64 << 10;
 
 /// As much of a body is read for the trailers behind it, which say how a call of gRPC has ended.
 const MOST_BEFORE_TRAILERS: usize = 4 << 20;
@@ -93,7 +97,7 @@ impl Client {
         question: &Question<'_>,
         (reuse, connect): (Reuse, Duration),
     ) -> Result<Answer, Error> {
-        let Question { head, host, body } = question;
+        let Question { head, host, body, most } = question;
         let mut memory = CallMemory::new(titan_h1::Limits::default());
         let pump = Pump::new(StallLimits::UNLIMITED);
         match self.connect(endpoint, (reuse, connect)).await? {
@@ -112,7 +116,7 @@ impl Client {
                 let (buffers, method) = (&self.io.buffers, head.method);
                 let channel =
                     H1Channel::start(connection, buffers, &mut memory, method, framing, write);
-                self.receive(Call::new(channel, pump, AS_A_WHOLE), body, memory).await
+                self.receive(Call::new(channel, pump, AS_A_WHOLE), (body, *most), memory).await
             }
             PooledConnection::Shared { seat, .. } => {
                 let shared = Rc::clone(&seat.shared);
@@ -129,7 +133,7 @@ impl Client {
                     shared.retire();
                 }
                 let channel = channel.ok_or(Kind::Unprocessed)?;
-                self.receive(Call::new(channel, pump, AS_A_WHOLE), body, memory).await
+                self.receive(Call::new(channel, pump, AS_A_WHOLE), (body, *most), memory).await
             }
         }
     }
@@ -155,7 +159,7 @@ impl Client {
     async fn receive<C: Channel>(
         &self,
         mut call: Call<C>,
-        body: &[u8],
+        (body, most): (&[u8], usize),
         mut memory: CallMemory,
     ) -> Result<Answer, Error> {
         let (clock, mut body) = (&self.io.clock, Text::new(body));
@@ -170,7 +174,7 @@ impl Client {
             let (upload, mut request, mut response) = call.split(&mut memory);
             poll_fn(|cx| {
                 upload.poll(cx, clock, &mut body, &mut request)?;
-                answer.poll_body(cx, &mut response)
+                answer.poll_body(cx, &mut response, most)
             })
             .await?;
         }
@@ -193,6 +197,19 @@ impl Answer {
         self.trailers.named(name).next().or_else(|| self.head.fields.named(name).next())
     }
 
+    /// What `Retry-After` says: seconds, or a date (RFC 9110 section 10.2.3). It may be any time.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let text = self.head.fields.named(b"retry-after").next()?;
+        let text = std::str::from_utf8(text).ok()?;
+        Some(match text.parse() {
+            Ok(seconds) => Duration::from_secs(seconds),
+            Err(_) => {
+                let date = httpdate::parse_http_date(text).ok()?;
+                date.duration_since(SystemTime::now()).unwrap_or_default()
+            }
+        })
+    }
+
     /// Whether what follows the body is needed.
     fn is_call(&self) -> bool {
         let mut types = self.head.fields.named(b"content-type");
@@ -204,17 +221,19 @@ impl Answer {
         &mut self,
         cx: &mut Context<'_>,
         body: &mut impl BodySource,
+        most: usize,
     ) -> Poll<Result<(), Error>> {
-        let most = if self.is_call() { MOST_BEFORE_TRAILERS } else { MOST_BODY };
-        while !body.is_done() && self.read < most {
+        let most_read = if self.is_call() { MOST_BEFORE_TRAILERS.max(most) } else { most };
+        while !body.is_done() && self.read < most_read {
             ready!(body.poll_data(cx))?;
             let data = body.data();
-            let count = data.len().min(most - self.read);
-            let looked_at = count.min(MOST_BODY - self.body.len());
+            let count = data.len().min(most_read - self.read);
+            let looked_at = count.min(most - self.body.len());
             self.body.extend_from_slice(&data[..looked_at]);
             body.consume(count);
             self.read += count;
         }
+        self.is_whole = body.is_done() && self.read == self.body.len();
         self.trailers.clone_from(body.trailers());
         Poll::Ready(Ok(()))
     }
@@ -231,7 +250,8 @@ mod tests {
             answer.head.fields.append_named(b"content-type", content_type).unwrap();
             let mut body = Text::new(&bytes);
             let mut cx = Context::from_waker(std::task::Waker::noop());
-            assert!(answer.poll_body(&mut cx, &mut body).is_ready());
+            assert!(answer.poll_body(&mut cx, &mut body, MOST_BODY).is_ready());
+            assert_eq!(answer.is_whole, answer.body.len() == length);
             (answer.body.len(), body.is_done())
         };
         assert_eq!(reads(b"application/grpc+proto", 10), (10, true));

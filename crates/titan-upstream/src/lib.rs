@@ -26,6 +26,7 @@
 //! | the same over HTTP/1.1, over HTTP/2 | [`h1`], [`h2`] | `H1Channel`, `H2Channel` |
 //! | idle connections, and which are closed | [`pool`], [`reclaim`] | `Pools::get` |
 //! | a request of the gateway's own | [`client`] | `Client::ask` |
+//! | a server that such requests go to | [`server`] | `Server::ask` |
 //! | which endpoints are ejected because requests fare badly | [`ejection`] | `judge` |
 //! | what is asked of an endpoint to see whether it is healthy | [`probe`] | `Prober::probe` |
 //! | who decides about the health of all endpoints | [`monitor`] | `HealthMonitor::run` |
@@ -81,6 +82,8 @@ pub mod reclaim;
 pub mod pool;
 
 pub mod client;
+
+pub mod server;
 
 pub mod ejection;
 

@@ -3,7 +3,7 @@
 //! A probe goes the way of a request: the same connecting, handshake and protocol. But it has a connection of its own, which
 //! counts against no limit: that an endpoint is busy does not make it unhealthy.
 
-use crate::client::{Answer, Client, Question, Reuse};
+use crate::client::{Answer, Client, MOST_BODY, Question, Reuse};
 use crate::connection::{connect, reach};
 use crate::endpoint::{Endpoint, ResolvedEndpoint};
 use crate::failure_log::FailureLog;
@@ -128,7 +128,7 @@ impl Prober {
         timeout: Duration,
     ) -> Result<Answer, Error> {
         let ProbeRequest { head, host, body } = request;
-        let question = Question { head, host, body: &body };
+        let question = Question { head, host, body: &body, most: MOST_BODY };
         self.client.ask(endpoint, &question, (Reuse::Never, timeout)).await
     }
 }

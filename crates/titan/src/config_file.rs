@@ -1,10 +1,12 @@
 //! Reading the configuration file.
 
+use crate::delivered::{DocumentName, Texts};
 use crate::documents::{Disk, Origins, Parsed};
 use crate::failure::Failure;
 use crate::regular_file::{self, FileState, state_of};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use titan_admin::orders::Document;
@@ -31,23 +33,28 @@ pub(crate) fn read(file: &Path) -> Result<Config, Failure> {
 
 /// The same, with what it was made of; and what was looked at, also where something is wrong with it.
 pub(crate) fn read_whole(file: &Path) -> (Origins, Result<Parsed, Failure>) {
-    read_as(file, Disk::parse)
+    read_with(file, &Texts::new())
+}
+
+/// The same, where sources have delivered that.
+pub(crate) fn read_with(file: &Path, delivered: &Texts) -> (Origins, Result<Parsed, Failure>) {
+    read_as((file, delivered), Disk::parse)
 }
 
 /// The same, with all that it says or leaves to defaults.
 pub(crate) fn resolve(file: &Path) -> Result<Resolved, Failure> {
-    read_as(file, Disk::resolve).1
+    read_as((file, &Texts::new()), Disk::resolve).1
 }
 
 fn read_as<T>(
-    file: &Path,
+    (file, delivered): (&Path, &Texts),
     make: impl Fn(&mut Disk, titan_config::Document) -> Result<T, Failure>,
 ) -> (Origins, Result<T, Failure>) {
     if is_standard_input(file) {
         return (Origins::default(), read_standard_input(file, make));
     }
     settled(|| {
-        let mut disk = Disk::around(folder_of(file));
+        let mut disk = Disk::around(folder_of(file)).delivered(delivered);
         let made = match disk.main(file) {
             Ok(main) => make(&mut disk, main),
             Err(error) => Err(cannot_read(file, &error)),
@@ -104,14 +111,23 @@ pub(crate) fn cannot_read(file: &Path, error: &io::Error) -> Failure {
 }
 
 /// Checks documents, which messages call by their names: the first one as if it stood in place of `file`. Where there are
-/// others, it includes them, else what is on the disk.
-pub(crate) fn parse(documents: &[Document], file: &Path) -> Result<Parsed, Failure> {
-    read_new(documents, file, Disk::parse)
+/// others, it includes them, else what is on the disk. What sources have delivered is `delivered`: documents of theirs among
+/// these have to be the same.
+pub(crate) fn parse(
+    documents: &[Document],
+    file: &Path,
+    delivered: &Texts,
+) -> Result<Parsed, Failure> {
+    read_new(documents, (file, delivered), Disk::parse)
 }
 
 /// The same, with all that they say or leave to defaults.
-pub(crate) fn resolve_new(documents: &[Document], file: &Path) -> Result<Resolved, Failure> {
-    read_new(documents, file, Disk::resolve)
+pub(crate) fn resolve_new(
+    documents: &[Document],
+    file: &Path,
+    delivered: &Texts,
+) -> Result<Resolved, Failure> {
+    read_new(documents, (file, delivered), Disk::resolve)
 }
 
 /// Checks documents that were in force in place of `file`: the first one includes all of the others and nothing else,
@@ -127,16 +143,22 @@ pub(crate) fn resolve_past(documents: &[Document], file: &Path) -> Result<Resolv
 
 fn read_new<T>(
     documents: &[Document],
-    file: &Path,
+    (file, delivered): (&Path, &Texts),
     make: impl Fn(&mut Disk, titan_config::Document) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    match documents {
-        [Document { name, text }] => {
-            let document = titan_config::Document::alone(name, text);
-            make(&mut Disk::around(folder_of(file)), document)
-        }
-        _ => read_past(documents, file, make),
+    let (files, others) = apart(documents);
+    if let Some(name) = others.iter().find(|(name, text)| delivered.get(name) != Some(text)) {
+        let name = &name.0;
+        let what = format!("{name}: it comes from a source, and can be changed only there");
+        return Err(Failure::BadInput(what));
     }
+    let [Document { name, text }, included @ ..] = &files[..] else { return Err(nothing()) };
+    let folder = folder_of(file);
+    let disk = match included {
+        [] => Disk::around(folder),
+        included => Disk::holding(folder, included),
+    };
+    make(&mut disk.delivered(delivered), titan_config::Document::alone(name, text))
 }
 
 fn read_past<T>(
@@ -144,11 +166,27 @@ fn read_past<T>(
     file: &Path,
     make: impl Fn(&mut Disk, titan_config::Document) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let [Document { name, text }, included @ ..] = documents else {
-        return Err(Failure::BadInput("there is no configuration".to_owned()));
-    };
+    let (files, others) = apart(documents);
+    let [Document { name, text }, included @ ..] = &files[..] else { return Err(nothing()) };
     let document = titan_config::Document::alone(name, text);
-    make(&mut Disk::holding(folder_of(file), included), document)
+    let delivered = others.into_iter().collect();
+    make(&mut Disk::holding(folder_of(file), included).delivered(&delivered), document)
+}
+
+/// Documents that are files, or stand for them, and those of sources.
+fn apart(documents: &[Document]) -> (Vec<Document>, Vec<(DocumentName, Arc<str>)>) {
+    let (mut files, mut others) = (Vec::new(), Vec::new());
+    for document in documents {
+        match DocumentName::parse(&document.name) {
+            Some(name) => others.push((name, Arc::from(document.text.as_str()))),
+            None => files.push(document.clone()),
+        }
+    }
+    (files, others)
+}
+
+fn nothing() -> Failure {
+    Failure::BadInput("there is no configuration".to_owned())
 }
 
 /// Reads a file with a certificate.
@@ -252,13 +290,13 @@ mod tests {
             document("/nowhere/[x]/one.yaml", "routes: { prefix: /b, respond: 204 }\n"),
         ];
         let file = Path::new("/nowhere/[x]/titan.yaml");
-        let Ok(parsed) = parse(&documents, file) else { panic!() };
+        let Ok(parsed) = parse(&documents, file, &Texts::new()) else { panic!() };
         let file_of = |location| parsed.config.file_names.of(location);
         let files: Vec<_> = parsed.config.routes.iter().map(|it| file_of(it.location)).collect();
         assert_eq!(files, ["/nowhere/[x]/conf.d/a.yaml", "/nowhere/[x]/one.yaml"]);
         let names: Vec<_> = parsed.documents.texts.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, [documents[0].name.as_str(), "conf.d/a.yaml", "one.yaml"]);
-        let Err(missing) = parse(&documents[..2], file) else { panic!() };
+        let Err(missing) = parse(&documents[..2], file, &Texts::new()) else { panic!() };
         assert!(missing.text(false).contains("it is not among the documents"));
     }
 
@@ -279,7 +317,7 @@ mod tests {
         };
         part("b");
         part("a");
-        let Ok(applied) = parse(&[Document { name, text: main.into() }], &file) else { panic!() };
+        let Ok(applied) = parse(&[Document { name, text: main.into() }], &file, &Texts::new()) else { panic!() };
         let applied = applied.documents.texts;
         assert_eq!(applied.len(), 3);
         part("c");

@@ -1,5 +1,6 @@
 //! The files of a configuration: reading them from the disk with what they name, and telling when they change.
 
+use crate::delivered::{self, DocumentName, Texts};
 use crate::failure::Failure;
 use crate::regular_file::{self, FileState};
 use glob::{MatchOptions, Pattern};
@@ -38,6 +39,23 @@ pub(crate) struct Documents {
 }
 
 impl Documents {
+    /// Those of sources.
+    pub(crate) fn delivered(&self) -> Texts {
+        let named = self.texts.iter().filter_map(|Document { name, text }| {
+            Some((DocumentName::parse(name)?, Arc::from(text.as_str())))
+        });
+        named.collect()
+    }
+
+    /// The same with others of sources in place of those.
+    pub(crate) fn with_delivered(&self, delivered: &Texts) -> Vec<Document> {
+        let is_file = |it: &&Document| DocumentName::parse(&it.name).is_none();
+        let documents = delivered
+            .iter()
+            .map(|(name, text)| Document { name: name.to_string(), text: text.to_string() });
+        self.texts.iter().filter(is_file).cloned().chain(documents).collect()
+    }
+
     /// The documents of what no file says, the demo.
     pub(crate) fn of_demo(text: &str) -> Documents {
         Documents {
@@ -90,6 +108,8 @@ pub(crate) struct Disk {
     /// The files to include, where they are not those on the disk: in the order in which they were read from it. Their names are
     /// those of [`Disk::name_of`].
     held: Option<Vec<Document>>,
+    /// What sources have delivered.
+    delivered: Texts,
     origins: Origins,
     /// Whether something has changed while it was read, or while the rest was.
     has_changed: bool,
@@ -105,12 +125,18 @@ impl Disk {
             folder: folder.to_owned(),
             place: absolute(&folder.join(".")),
             held: None,
+            delivered: Texts::new(),
             origins: Origins::default(),
             has_changed: false,
             texts: Vec::new(),
             variables: BTreeMap::new(),
             secrets: BTreeMap::new(),
         }
+    }
+
+    /// The same, where sources have delivered that.
+    pub(crate) fn delivered(self, delivered: &Texts) -> Disk {
+        Disk { delivered: delivered.clone(), ..self }
     }
 
     /// The same, where these documents are all that can be included.
@@ -299,6 +325,15 @@ impl Surroundings for Disk {
         // The digest goes by the order of these, which the directory of the main file is not to change.
         self.secrets.insert(file.to_owned(), text.clone());
         Ok(text)
+    }
+
+    fn delivered(&mut self, source: &str) -> Vec<Found> {
+        let of_source = delivered::of_source(&self.delivered, source);
+        let named: Vec<_> =
+            of_source.map(|(name, text)| (name.to_string(), text.to_string())).collect();
+        let texts = named.iter().cloned().map(|(name, text)| Document { name, text });
+        self.texts.extend(texts);
+        named.iter().map(|(name, text)| Found::alone(name, text)).collect()
     }
 
     /// One file is of one time. Several are if none has changed when the last one has been read.

@@ -17,6 +17,7 @@
 //! | events that the operator should know of | `events` |
 //! | failures of upstreams, certificates and keys while it serves | `failures` |
 //! | reading the file, those that it includes, and what they name | `regular_file`, `documents`, `config_file` |
+//! | documents of sources, and which of them fit together | `delivered`, `fit` |
 //! | `titan reload` and `titan upgrade` | `remote` |
 //! | `titan apply`, `confirm`, `rollback`, `history` | `changes` |
 //! | `titan top` | `top` |
@@ -37,9 +38,13 @@ mod cli;
 
 mod regular_file;
 
+mod delivered;
+
 mod documents;
 
 mod config_file;
+
+mod fit;
 
 mod socket_path;
 

@@ -8,12 +8,14 @@ use titan_config::{Composed, Document, Report, Surroundings};
 pub(crate) struct Around {
     pub(crate) files: Vec<(String, String)>,
     pub(crate) variables: Vec<(String, String)>,
+    /// Documents of sources: that of a source, the name and the text.
+    pub(crate) delivered: Vec<(String, String, String)>,
 }
 
 impl Around {
     /// These files.
     pub(crate) fn files(files: &[(&str, &str)]) -> Around {
-        Around { files: owned(files), variables: Vec::new() }
+        Around { files: owned(files), ..Around::default() }
     }
 
     /// What that text comes to here, as `titan.yaml`.
@@ -77,5 +79,10 @@ impl Surroundings for Around {
 
     fn secret(&mut self, file: &Path) -> Result<String, String> {
         self.file(file)
+    }
+
+    fn delivered(&mut self, source: &str) -> Vec<Document> {
+        let of_source = self.delivered.iter().filter(|(from, ..)| from == source);
+        of_source.map(|(_, name, text)| Document::alone(name, text)).collect()
     }
 }

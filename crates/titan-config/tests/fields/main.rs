@@ -13,6 +13,7 @@ mod mirrors;
 mod plans;
 mod policies;
 mod retries;
+mod sources;
 mod stores;
 mod tls;
 mod transforms;
@@ -459,6 +460,7 @@ fn rows() -> impl Iterator<Item = &'static Row> {
         jwt::ROWS,
         forward_auth::ROWS,
         basic::ROWS,
+        sources::ROWS,
     ];
     all.into_iter().flatten()
 }

@@ -3,6 +3,7 @@
 use super::figures::Moment;
 use super::storage::Storage;
 use crate::config_file;
+use crate::delivered::Texts;
 use crate::documents::{Documents, Origins, Parsed};
 use crate::failure::Failure;
 use crate::greeting;
@@ -118,12 +119,14 @@ impl Attempts {
         let parsed = match wanted {
             Wanted::NamedFiles => return self.read_again(before),
             Wanted::File => {
-                let (origins, parsed) = read_file(&before.file);
+                let (origins, parsed) = read_file(&before.file, &before.documents.delivered());
                 let loaded = parsed.and_then(|parsed| self.load(name, parsed, before));
                 let origins = Some(Box::new(origins));
                 return loaded.map_err(|failure| Refused { failure, state: None, origins });
             }
-            Wanted::Documents(documents) => config_file::parse(documents, &before.file)?,
+            Wanted::Documents(documents) => {
+                config_file::parse(documents, &before.file, &before.documents.delivered())?
+            }
             Wanted::Past(_, past) => config_file::parse_past(&past.read()?, &before.file)?,
             Wanted::Before(then) => {
                 let then = then.former.in_force.clone();
@@ -206,7 +209,7 @@ impl Wanted {
 
 /// Whether a reload of the file would put the same in force.
 fn is_in_file(documents: &Documents, file: &Path) -> bool {
-    let read = || config_file::read_whole(file).1;
+    let read = || config_file::read_with(file, &documents.delivered()).1;
     !config_file::is_standard_input(file)
         && read().is_ok_and(|parsed| parsed.documents.digest == documents.digest)
 }
@@ -229,12 +232,12 @@ fn read_stored(storage: &Storage, id: u64) -> Result<Vec<Document>, Failure> {
 /// How many secrets a message names.
 const SHOWN: usize = 3;
 
-fn read_file(file: &Path) -> (Origins, Result<Parsed, Failure>) {
+fn read_file(file: &Path, delivered: &Texts) -> (Origins, Result<Parsed, Failure>) {
     if config_file::is_standard_input(file) {
         let text = "standard input cannot be read again: start from a file";
         return (Origins::default(), Err(Failure::BadInput(text.to_owned())));
     }
-    config_file::read_whole(file)
+    config_file::read_with(file, delivered)
 }
 
 /// Whether `config` has what cannot change in one process as `before` has it.

@@ -117,7 +117,7 @@ fn compare(
     is_wanted: &dyn Fn() -> bool,
 ) -> Result<Option<Planned>, Failure> {
     let InForce { file, documents: old, .. } = in_force;
-    let new = config_file::resolve_new(documents, file)?;
+    let new = config_file::resolve_new(documents, file, &old.delivered())?;
     let old = config_file::resolve_past(&old.texts, file)?;
     let plan = Plan::while_wanted(&old, &new, is_wanted);
     Ok(plan.as_ref().map(plan::shown))

@@ -1,0 +1,27 @@
+//! The fields of sources.
+
+use super::Row;
+
+#[rustfmt::skip]
+pub(super) const ROWS: &[Row] = &[
+    ("file", "sources", "sources: { s: { http: 'https://a/b.yaml' } }", "sources: [RemoteSource { name: Name(\"s\")"),
+    ("source", "local_files", "sources: { s: { http: 'https://a/b', local_files: true } }", "local_files: true"),
+    ("source", "http", "sources: { s: { http: 'https://a/b' } }", "kind: Http(HttpSource {"),
+    ("http_source", "url", "sources: { s: { http: { url: 'http://[::1]:81/b' } } }", "endpoints: [Endpoint { address: Ip([::1]:81)"),
+    ("http_source", "interval", "sources: { s: { http: { url: 'https://a/b', interval: 7s } } }", "interval: 7s"),
+    ("http_source", "timeout", "sources: { s: { http: { url: 'https://a/b', timeout: 7s } } }", "timeout: 7s"),
+    (
+        "http_source", "headers", "sources: { s: { http: { url: 'https://a/b', headers: { X-Team: k } } } }",
+        "headers: [(HeaderName(\"X-Team\"), HeaderValue(\"k\"))]",
+    ),
+    (
+        "http_source", "tls", "sources: { s: { http: { url: 'https://a/b', tls: { ca: ca.pem } } } }",
+        "tls: Some(UpstreamTls { ca: Some(\"ca.pem\")",
+    ),
+    (
+        "http_source", "public_key",
+        "sources: { s: { http: { url: 'https://a/b', public_key: RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3 } } }",
+        "public_key: Some(PublicKey(RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3))",
+    ),
+    ("http_source", "max_size", "sources: { s: { http: { url: 'https://a/b', max_size: 7KiB } } }", "max_size: ByteSize(7168)"),
+];

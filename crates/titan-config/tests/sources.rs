@@ -1,0 +1,160 @@
+//! Documents of sources: what they may say, and how they are joined to the files.
+
+mod around;
+
+use around::Around;
+use titan_config::{Composed, Report};
+
+const MAIN: &str = "sources: { shop: { http: 'https://config.example/shop' }, ours: { http: 'https://config.example/ours', \
+    local_files: true } }\nlisteners: ':80'\n";
+
+/// What `main` comes to with these documents: that of a source, the name and the text.
+fn read(main: &str, documents: &[(&str, &str, &str)]) -> Result<Composed, Report> {
+    let owned = |(from, name, text): &(&str, &str, &str)| {
+        ((*from).to_owned(), (*name).to_owned(), (*text).to_owned())
+    };
+    let variables = vec![("HOME".to_owned(), "/root".to_owned())];
+    let around = Around::files(&[
+        ("secret", "4711"),
+        ("more.yaml", "routes: { path: /more, respond: 204 }"),
+    ]);
+    Around { variables, delivered: documents.iter().map(owned).collect(), ..around }.read(main)
+}
+
+fn refused(source: &str, text: &str) -> String {
+    let report = read(MAIN, &[(source, "bad.yaml", text)]).err().expect("it must be refused");
+    for diagnostic in report.diagnostics() {
+        assert_eq!(report.file(diagnostic.at.span.start), "bad.yaml", "{report}");
+    }
+    report.to_string()
+}
+
+#[test]
+fn documents_are_joined_in_their_order_behind_the_files() {
+    let main = format!("{MAIN}routes: {{ path: /, respond: 200 }}");
+    let routes = |path: &str| format!("routes: {{ path: {path}, respond: 200 }}");
+    let (a, b, c) = (routes("/a"), routes("/b"), routes("/c"));
+    let documents =
+        [("ours", "c", c.as_str()), ("shop", "a", a.as_str()), ("shop", "b", b.as_str())];
+    let config = read(&main, &documents).unwrap().config;
+    let paths: Vec<_> = config.routes.iter().map(|it| it.name.to_string()).collect();
+    assert_eq!(paths.len(), 4, "{paths:?}");
+    let places = config.routes.iter().map(|it| config.file_names.of(it.location));
+    assert_eq!(places.collect::<Vec<_>>(), ["titan.yaml", "a", "b", "c"]);
+}
+
+#[test]
+fn the_file_needs_nothing_to_serve_of_its_own() {
+    let config = read("sources: { shop: { http: 'https://a/b' } }", &[]).unwrap().config;
+    assert!(config.listeners.is_empty() && config.routes.is_empty() && config.warnings.is_empty());
+    let missing = read("sources: {}", &[]).err().unwrap().to_string();
+    assert!(missing.contains("`listeners` is missing"), "{missing}");
+}
+
+#[test]
+fn what_is_used_by_nothing_yet_may_be_by_what_comes() {
+    let main =
+        format!("{MAIN}upstreams: {{ u: u:1 }}\npolicies: {{ p: {{ cors: {{ origins: '*' }} }} }}");
+    let warnings = read(&main, &[]).unwrap().config.warnings;
+    assert!(warnings.is_empty(), "{warnings}");
+}
+
+#[test]
+fn documents_set_nothing_of_the_gateway() {
+    for (key, text) in [
+        ("admin", "admin: off"),
+        ("workers", "workers: 1"),
+        ("state", "state: /tmp"),
+        ("log", "log: {}"),
+        ("sources", "sources: { more: { http: 'https://evil/more' } }"),
+        ("include", "include: more.yaml"),
+        ("access_log", "access_log: { file: /etc/passwd }"),
+        ("resolver", "resolver: {}"),
+    ] {
+        for source in ["shop", "ours"] {
+            let report = refused(source, text);
+            let wanted = format!("a document of a source cannot set `{key}`");
+            assert!(report.contains(&wanted), "{report}");
+            assert!(report.contains("a document can set `listeners`, `routes`"), "{report}");
+        }
+    }
+    assert!(refused("shop", "rutes: []").contains("did you mean `routes`?"));
+}
+
+#[test]
+fn documents_name_nothing_of_this_machine() {
+    let file = "a file of this machine";
+    for (what, text) in [
+        ("a variable of this machine", "routes: { path: /, respond: { body: '${HOME}' } }"),
+        ("a variable of this machine", "routes: { path: /, respond: { body: '${NOT_SET:-x}' } }"),
+        (file, "routes: { path: /, respond: { body: '${file:secret}' } }"),
+        (file, "routes: { path: /, files: /etc }"),
+        (file, "routes: { path: /, files: { root: /etc } }"),
+        (
+            file,
+            "listeners: { address: ':81', tls: { certificates: { cert: /a.pem, key: /a.key } } }",
+        ),
+        (file, "upstreams: { u: { endpoints: 'u:1', tls: { ca: /a.pem } } }"),
+        (file, "policies: { p: { authorise: { basic: { file: /etc/shadow } } } }"),
+        ("a Unix socket of this machine", "upstreams: { u: 'unix:/run/docker.sock' }"),
+        (
+            "a Unix socket of this machine",
+            "upstreams: { u: { endpoints: [{ address: unix:/a }] } }",
+        ),
+        ("a Unix socket of this machine", "listeners: unix:/run/titan/admin.sock"),
+    ] {
+        let report = refused("shop", text);
+        let wanted = format!("a document of a source cannot use {what}");
+        assert!(report.contains(&wanted), "{text}: {report}");
+        assert!(!report.contains("4711"), "{report}");
+        assert!(report.contains("set `local_files: true` for its source"), "{report}");
+    }
+}
+
+#[test]
+fn a_source_may_be_trusted_with_local_files() {
+    let text = "routes: { path: /, respond: { body: '${HOME} ${file:secret}' } }\nupstreams: { u: 'unix:/run/a.sock' }";
+    let config = read(MAIN, &[("ours", "a", text)]).unwrap().config;
+    assert!(format!("{config:?}").contains("/root ***"), "{config:?}");
+}
+
+#[test]
+fn sources_are_declared_where_the_gateway_starts() {
+    let more = Around::files(&[("more.yaml", "sources: { a: { http: 'https://a/b' } }")]);
+    let report =
+        more.read("include: more.yaml\nlisteners: ':80'\nroutes: { path: /, respond: 200 }");
+    let report = report.err().unwrap().to_string();
+    assert!(report.contains("an included file cannot set `sources`"), "{report}");
+}
+
+#[test]
+fn a_document_that_is_no_yaml_is_told_with_its_name() {
+    let report = refused("shop", "routes: [");
+    assert!(report.contains("bad.yaml:2:1"), "{report}");
+}
+
+#[test]
+fn a_source_is_described() {
+    let text = |source: &str| {
+        format!("listeners: ':80'\nroutes: {{ path: /, respond: 200 }}\nsources: {{ s: {source} }}")
+    };
+    let parse = |source: &str| titan_config::Config::parse("titan.yaml", &text(source));
+    let report = |source: &str| parse(source).expect_err(source).to_string();
+    assert!(report("{}").contains("expected `http`"));
+    assert!(report("{ http: 'ftp://a/b' }").contains("scheme"));
+    let key = report("{ http: { url: 'https://a/b', public_key: RWQ } }");
+    assert!(key.contains("this is no public key of minisign"), "{key}");
+    assert!(report("{ http: { url: 'https://a/b', interval: 10ms } }").contains("interval"));
+    assert!(report("{ http: { url: 'https://a/b', max_size: 17MiB } }").contains("max_size"));
+    assert!(
+        report("{ http: { url: 'https://a/b', headers: { If-None-Match: x } } }")
+            .contains("itself")
+    );
+    assert!(report("{ http: { url: 'http://a/b', tls: {} } }").contains("`tls` has no effect"));
+    let warned = |source: &str| parse(source).unwrap().warnings.to_string();
+    assert!(warned("{ http: 'http://a/b' }").contains("fetched without TLS"));
+    let signed = "{ http: { url: 'http://a/b', public_key: RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3 } }";
+    assert_eq!(warned(signed), "");
+    let sent = warned("{ http: { url: 'http://a/b', headers: { authorization: x } } }");
+    assert!(sent.contains("a key is sent without TLS"), "{sent}");
+}
