@@ -5,7 +5,7 @@
 set -eu
 
 # command:package, in the order they are reported. Daemons live in sbin, which may not be on PATH.
-WANTED="cc:build-essential nginx:nginx haproxy:haproxy lighttpd:lighttpd curl:curl wrk:wrk h2load:nghttp2-client strace:strace openssl:openssl gzip:gzip zstd:zstd testssl:testssl.sh slowhttptest:slowhttptest systemd-socket-activate:systemd rsyslogd:rsyslog prometheus:prometheus redis-server:redis-server chromium:chromium node:nodejs npm:npm"
+WANTED="cc:build-essential nginx:nginx haproxy:haproxy lighttpd:lighttpd curl:curl wrk:wrk h2load:nghttp2-client strace:strace openssl:openssl gzip:gzip zstd:zstd testssl:testssl.sh slowhttptest:slowhttptest systemd-socket-activate:systemd rsyslogd:rsyslog minisign:minisign prometheus:prometheus redis-server:redis-server chromium:chromium node:nodejs npm:npm"
 # module:package, of Debian's own Python: another one, first in PATH, would not have them.
 PYTHON=/usr/bin/python3
 MODULES="websockets:python3-websockets h2:python3-h2 wsproto:python3-wsproto jwt:python3-jwt cryptography:python3-cryptography prometheus_client:python3-prometheus-client"

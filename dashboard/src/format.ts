@@ -89,6 +89,7 @@ export function author(author: Author | null): string {
   if (author === null) return UNKNOWN;
   if (typeof author === "string") return author;
   if ("token" in author) return `token ${author.token}`;
+  if ("source" in author) return `source ${author.source}`;
   const { uid, pid } = author.peer;
   return pid === null ? `uid ${uid}` : `uid ${uid} (pid ${pid})`;
 }

@@ -158,8 +158,12 @@ export interface Order {
   for?: string;
 }
 
-/** Who asked for a change: a signal, the watch of the file, a user of this machine, a token. */
-export type Author = string | { peer: { uid: number; pid: number | null } } | { token: string };
+/** Who asked for a change: a signal, the watch of the file, a user of this machine, a token, a source of documents. */
+export type Author =
+  | string
+  | { peer: { uid: number; pid: number | null } }
+  | { token: string }
+  | { source: string };
 
 export interface Entry {
   id: number;

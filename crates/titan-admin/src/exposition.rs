@@ -24,6 +24,7 @@ mod memory;
 mod mirrors;
 mod policies;
 mod routes;
+mod sources;
 mod stores;
 mod tls;
 mod upstreams;
@@ -124,6 +125,7 @@ pub(crate) fn write(sources: &Sources<'_>, format: Format) -> Vec<u8> {
     page.exporters(&status.exporters());
     page.reloads(attempts, status);
     page.trials(attempts);
+    page.sources(&attempts.sources, SystemTime::now());
     page.calls(calls, wrong_tokens);
     page.workers(metrics);
     page.memory(metrics, &status.memory());

@@ -129,6 +129,8 @@ pub enum Source {
     Signal,
     /// A change of the file that is watched.
     Watch,
+    /// What a source has delivered.
+    Delivery,
     /// The admin interface.
     Admin,
     /// A rollback that was asked for.
@@ -398,6 +400,8 @@ pub enum Author {
     },
     /// The holder of the bearer token of that name.
     Token(String),
+    /// The source of that name, which has delivered something else.
+    Source(String),
 }
 
 /// A time as RFC 3339 writes it, in seconds.
@@ -419,6 +423,7 @@ impl fmt::Display for Author {
             Author::Peer { uid, pid: Some(pid) } => write!(f, "uid {uid} (pid {pid})"),
             Author::Peer { uid, pid: None } => write!(f, "uid {uid}"),
             Author::Token(name) => write!(f, "token {name}"),
+            Author::Source(name) => write!(f, "source {name}"),
         }
     }
 }

@@ -13,6 +13,7 @@
 //! | which gateway a call is meant for | `identity` | [`Identity::of`] |
 //! | how upstreams are doing, and orders about endpoints | `upstreams` | `upstreams::list` |
 //! | copies of requests, and where the responses to them differ | `mirrors` | `mirrors::list` |
+//! | where more of the configuration comes from | [`sources`] | `sources::list` |
 //! | which events are written | `log` | `log::put` |
 //! | the last exchanges, and exchanges live | `recorder` | `recorder::tap` |
 //! | another process that takes over | `upgrades` | `upgrades::upgrade` |
@@ -67,6 +68,8 @@ mod upstreams;
 
 mod mirrors;
 
+pub mod sources;
+
 mod log;
 
 mod recorder;
@@ -76,7 +79,7 @@ mod pages;
 pub use access::{Access, PreparedAccess};
 pub use identity::Identity;
 pub use quantile::Quantile;
-pub use reloads::{Attempts, Cause, Reloads, Subject};
+pub use reloads::{Attempts, Cause, Reloads, SourceState, SourceStatus, Subject};
 pub use revocations::{RevocationStore, RevocationStoreError};
 
 use access::Place;

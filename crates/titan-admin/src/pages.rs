@@ -18,6 +18,7 @@ use crate::recorder::{self, Searches};
 use crate::reloads::Reloads;
 use crate::revocations::{self, RevocationStore};
 use crate::session;
+use crate::sources;
 use crate::upgrades;
 use crate::upstreams;
 use std::sync::{Arc, Mutex, Weak};
@@ -93,6 +94,7 @@ Titan admin interface
 /rollback          an earlier configuration: POST
 /history           what was in force: GET
 /history/{id}/plan what one of these changed: GET
+/sources           where more of the configuration comes from, and what of it is held back: GET
 /explain           what a request would get, and why: POST
 /certificates      the certificates of listeners, and when they expire: GET
 /upgrade           another process takes over, over the Unix socket alone: POST
@@ -196,6 +198,7 @@ impl Pages {
             (Call::ReadConfig, _) => configuration::read(&self.orders).await,
             (Call::History, _) => configuration::history(&self.orders).await,
             (Call::CompareHistory, _) => configuration::compare(&self.orders, &request).await,
+            (Call::ListSources, _) => sources::list(&self.reloads.attempts().sources),
             (Call::Explain, _) => configuration::explain(&self.orders, &request).await,
             (Call::ListCertificates, _) => certificates::list(&self.status.certificates()),
             (Call::PutConfig, Some(author)) => {

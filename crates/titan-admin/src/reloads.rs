@@ -1,6 +1,7 @@
 //! Which configuration is in force, and how the last attempt to put one in force went.
 
 use crate::hex::hex;
+use serde::{Deserialize, Serialize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -33,6 +34,63 @@ pub struct Attempts {
     pub taken_back: [u64; Cause::ALL.len()],
     /// How many entries of the history are not on the disk although they should be.
     pub unsaved: usize,
+    /// The sources, by name.
+    pub sources: Vec<SourceStatus>,
+}
+
+/// A source of more documents, and how it fares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceStatus {
+    /// Its name.
+    pub name: String,
+    /// What it is, as in the configuration.
+    pub kind: &'static str,
+    /// Whether its documents may name files and variables of this machine.
+    pub local_files: bool,
+    /// What the source calls the state of its documents that was delivered last; `None` before the first delivery.
+    pub revision: Option<String>,
+    /// When it could be asked last.
+    pub succeeded: Option<SystemTime>,
+    /// Why it could not be asked since.
+    pub failure: Option<String>,
+    /// How many of its documents are in force.
+    pub documents: usize,
+    /// Its documents that are held back, each with the reason.
+    pub held_back: Vec<(String, String)>,
+}
+
+/// How a source fares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceState {
+    /// It was not asked yet.
+    Waiting,
+    /// It could be asked when it was asked last.
+    Up,
+    /// It could not.
+    Failing,
+}
+
+impl SourceState {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SourceState::Waiting => "waiting",
+            SourceState::Up => "up",
+            SourceState::Failing => "failing",
+        }
+    }
+}
+
+impl SourceStatus {
+    /// How it fares.
+    pub(crate) fn state(&self) -> SourceState {
+        match (&self.failure, self.succeeded) {
+            (Some(_), _) => SourceState::Failing,
+            (None, Some(_)) => SourceState::Up,
+            (None, None) => SourceState::Waiting,
+        }
+    }
 }
 
 /// What is put in force.
@@ -84,6 +142,7 @@ impl Reloads {
             confirm_until: None,
             taken_back: [0; Cause::ALL.len()],
             unsaved: 0,
+            sources: Vec::new(),
         }))
     }
 
@@ -140,6 +199,11 @@ impl Reloads {
         let mut attempts = self.lock();
         (attempts.is_on_trial, attempts.unsaved) = (is_on_trial, unsaved);
         attempts.confirm_until = confirm_until;
+    }
+
+    /// Notes how the sources fare.
+    pub fn note_sources(&self, sources: Vec<SourceStatus>) {
+        self.lock().sources = sources;
     }
 
     /// When the last attempt was made, and whether it has succeeded; `None` if none was since the start.

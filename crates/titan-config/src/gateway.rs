@@ -309,9 +309,9 @@ section! {
         /// The collectors of OpenTelemetry, by name. Access logs (`access_log.otlp`) and `tracing` say what they get.
         pub(crate) otlp: Vec<Named<Name, Option<CollectorDraft>>> =
             default("{}", mapping(NAME, parse_name, lenient(collector()), 0..=MAX_COLLECTORS)),
-        /// Where more documents of the configuration come from, by name; in the file that the gateway is started with alone. That file has to
-        /// be valid without them, but needs no `listeners` and `routes` of its own. What they deliver is joined to it as included
-        /// files are.
+        /// Where more documents of the configuration come from, by name; in the file that the gateway is started with alone.
+        /// That file has to be valid without them, but needs no `listeners` and `routes` of its own. What they deliver is joined
+        /// to it as included files are.
         pub(crate) sources: Vec<Named<Name, Option<SourceDraft>>> = default("{}", sources()),
         /// Which requests are traced, and the collector that gets their spans.
         pub(crate) tracing: Option<Option<Tracing>> = default("off", lenient(word_or("off", None, tracing().map(Some)))),

@@ -121,7 +121,8 @@ section! {
 section! {
     "http_source", "a document that is fetched over HTTP", Any;
     /// A document that is fetched over HTTP again and again, with its entity tag or date, so that it is sent only after it has changed.
-    /// While that fails, the pauses become longer, up to ten times `interval`; what is in force stays so.
+    /// When that fails it is tried again after a second, and then after longer and longer pauses, up to `interval`, or as long as
+    /// `Retry-After` asks for (an hour at most); what is in force stays so.
     pub(crate) struct HttpSourceFields {
         /// Where it is: `https://config.example.com/shop.yaml`. Redirects are followed on the same server only.
         pub(crate) url: At<Url> = required(at(text(URL, parse_url))),

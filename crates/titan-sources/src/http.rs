@@ -99,7 +99,7 @@ impl Http {
             }
             Err(Missed { why, retry_after }) => {
                 self.server.take_next();
-                outlet.failed(format!("{}: {why}", self.config.url.text));
+                outlet.failed(format!("{}: {why}", shown(&self.config.url)));
                 self.pace.failed(retry_after, self.server.random())
             }
         }
@@ -279,6 +279,12 @@ fn redirected(url: &Url, answer: &Answer) -> Result<String, Missed> {
     }
 }
 
+/// A URL as messages show it: its query may have a key in it.
+fn shown(url: &Url) -> String {
+    let scheme = if url.is_https { "https" } else { "http" };
+    format!("{scheme}://{}{}", url.authority, split(&url.target).0)
+}
+
 /// The path of a target, and its query.
 fn split(target: &str) -> (&str, Option<&str>) {
     target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)))
@@ -337,6 +343,12 @@ mod tests {
         assert_eq!(name_of("/a/"), "document");
         assert_eq!(name_of("/a/%20"), "document");
         assert_eq!(beside("/a?b"), "/a.minisig?b");
+    }
+
+    #[test]
+    fn a_key_in_a_query_is_not_shown() {
+        let url = Url::parse("https://config.example/shop.yaml?key=4711").unwrap();
+        assert_eq!(shown(&url), "https://config.example/shop.yaml");
     }
 
     #[test]

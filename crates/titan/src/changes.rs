@@ -160,6 +160,7 @@ fn source(entry: &Entry) -> &'static str {
         Source::Start => "start",
         Source::Signal => "signal",
         Source::Watch => "watch",
+        Source::Delivery => "delivery",
         Source::Admin => "admin",
         Source::Rollback => "rollback",
         Source::TakenBack => "taken back",

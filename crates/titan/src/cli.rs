@@ -34,7 +34,7 @@ mod changes;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use changes::{ApplyOptions, HistoryOptions, RollbackOptions};
+pub(crate) use changes::{ApplyOptions, HistoryOptions, RollbackOptions, SourcesOptions};
 
 use clap::{Args, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -86,6 +86,9 @@ pub(crate) enum Command {
     /// Print which configurations were in force in a running gateway
     #[command(after_help = changes::AFTER_HISTORY)]
     History(HistoryOptions),
+    /// Print where more of the configuration of a running gateway comes from, and what of it is held back
+    #[command(after_help = changes::AFTER_SOURCES)]
+    Sources(SourcesOptions),
     /// Watch a running gateway: rates, durations, errors, endpoints, workers
     ///
     /// A page in the terminal. It reads the admin interface and changes nothing.

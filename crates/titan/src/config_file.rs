@@ -317,7 +317,10 @@ mod tests {
         };
         part("b");
         part("a");
-        let Ok(applied) = parse(&[Document { name, text: main.into() }], &file, &Texts::new()) else { panic!() };
+        let Ok(applied) = parse(&[Document { name, text: main.into() }], &file, &Texts::new())
+        else {
+            panic!()
+        };
         let applied = applied.documents.texts;
         assert_eq!(applied.len(), 3);
         part("c");

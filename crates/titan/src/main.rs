@@ -17,9 +17,10 @@
 //! | events that the operator should know of | `events` |
 //! | failures of upstreams, certificates and keys while it serves | `failures` |
 //! | reading the file, those that it includes, and what they name | `regular_file`, `documents`, `config_file` |
-//! | documents of sources, and which of them fit together | `delivered`, `fit` |
+//! | documents of sources, which of them fit together, and what is kept of them for a start | `delivered`, `fit`, `kept`, `restored` |
 //! | `titan reload` and `titan upgrade` | `remote` |
 //! | `titan apply`, `confirm`, `rollback`, `history` | `changes` |
+//! | `titan sources` | `sources` |
 //! | `titan top` | `top` |
 //! | `titan recorder`, `titan tap` | `recorder` |
 //! | `titan explain` | `explain`, `explained` |
@@ -45,6 +46,10 @@ mod documents;
 mod config_file;
 
 mod fit;
+
+mod kept;
+
+mod restored;
 
 mod socket_path;
 
@@ -91,6 +96,8 @@ mod activation;
 
 mod changes;
 
+mod sources;
+
 mod admin;
 
 mod supervisor;
@@ -132,6 +139,7 @@ fn perform(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Confirm(gateway) => return changes::confirm(&gateway),
         Command::Rollback(options) => return changes::roll_back(&options),
         Command::History(options) => return changes::history(&options),
+        Command::Sources(options) => return sources::sources(&options),
         Command::Log(options) => return log::log(&options),
         Command::Top(options) => return top::top(&options),
         Command::Recorder(options) => return recorder::recorder(&options),

@@ -14,6 +14,7 @@
 //! ```
 
 mod attempts;
+mod deliveries;
 mod ending;
 mod figures;
 mod messages;
@@ -21,15 +22,17 @@ mod pending;
 mod planning;
 mod records;
 mod request;
+mod sources;
 mod storage;
 #[cfg(test)]
 mod tests;
 mod trial;
 mod watched;
 
-pub(crate) use attempts::InForce;
+pub(crate) use attempts::{InForce, sources_of};
 pub(crate) use messages::history as tell_of_history;
 pub(crate) use records::Records;
+pub(crate) use sources::Sources;
 pub(crate) use storage::Storage;
 
 use crate::check;
@@ -80,6 +83,7 @@ pub(crate) struct Reloading {
     /// What was complained about last.
     complaint: String,
     reloads: Arc<Reloads>,
+    sources: Sources,
     planning: Planning,
     /// The same for those who may only read, so that they are not in the way of others.
     looks: Planning,
@@ -142,6 +146,7 @@ impl Reloading {
             looking: None,
             complaint: String::new(),
             reloads,
+            sources: Sources::default(),
             planning: Planning::default(),
             looks: Planning::default(),
         };
@@ -234,7 +239,9 @@ impl Reloading {
         if self.changes().any(Request::is_change) {
             return Some(messages::under_way());
         }
-        self.trial.as_ref().map(|trial| messages::on_trial(&self.records.in_force(), Some(trial)))
+        let on_trial = |trial| messages::on_trial(&self.records.in_force(), Some(trial));
+        let kept = || self.sources.before_upgrade();
+        self.trial.as_ref().map(on_trial).or_else(kept)
     }
 
     /// What is told of changes.
@@ -368,29 +375,23 @@ impl Reloading {
                 messages::history(self.log(), news);
             }
             (asked, seen) = pending::ended(&mut self.looking) => self.note_seen(asked, seen),
+            news = self.sources.next() => self.sources.take(news, self.attempts.loader.log()),
             () = reach(due) => {}
         }
         self.go_on();
     }
 
     fn note_ended(&mut self, attempt: Attempt, outcome: Option<Result<Made, Refused>>) {
-        let Attempt { request, recent, held } = attempt;
-        match outcome {
-            Some(Ok(Made { in_force, listening })) => {
-                messages::listening(self.log(), &listening);
-                self.note_read(&request.wanted, Some(&in_force.documents.origins));
-                self.tell_applied(request, (recent, held), in_force);
-            }
+        let failure = match outcome {
+            Some(Ok(made)) => return self.note_made(attempt, made),
             Some(Err(Refused { failure, state, origins })) => {
-                self.note_read(&request.wanted, origins.as_deref());
+                self.note_read(&attempt.request.wanted, origins.as_deref());
                 self.unusable = state;
-                self.tell_refused(request, &failure);
+                failure
             }
-            None => {
-                let failure = Failure::Runtime("the reload thread panicked".to_owned());
-                self.tell_refused(request, &failure);
-            }
-        }
+            None => Failure::Runtime("the reload thread panicked".to_owned()),
+        };
+        self.tell_refused(attempt.request, &failure);
     }
 
     /// Watches what was looked at for the file from now on, where that is watched.
@@ -417,6 +418,7 @@ impl Reloading {
         {
             self.ask_for(next);
         }
+        self.follow_sources(now);
         self.records.save(now);
         self.note_late(now);
         self.reply();
@@ -523,12 +525,16 @@ impl Reloading {
             Wanted::NamedFiles => complaint == self.complaint,
             Wanted::Before(before) => complaint == before.complaint,
             Wanted::File => is_watched && complaint == self.complaint,
+            Wanted::Delivered(_) => complaint == self.complaint,
             Wanted::Documents(_) | Wanted::Past(..) => false,
         };
         // What is wrong is not in the file, and may pass without a trace there: an address in use, a server that does not respond.
         if is_watched && !failure.is_bad_input() {
             let later = Instant::now() + WATCH_RETRY;
             self.watched.iter_mut().for_each(|watched| watched.again_at(later));
+        }
+        if matches!(request.wanted, Wanted::Delivered(_)) {
+            self.sources.note_failed(Instant::now());
         }
         if !is_known {
             self.reloads.note_refused(request.wanted.subject(), SystemTime::now());
@@ -550,17 +556,6 @@ impl Reloading {
             true => NotApplied::Refused(findings),
             false => NotApplied::Failed(findings),
         });
-    }
-
-    fn refuse_during_trial(&mut self, request: Request) {
-        let why = messages::on_trial(&self.records.in_force(), self.trial.as_ref());
-        if request.author == Some(Author::Watch) {
-            self.watched.iter_mut().for_each(|watched| watched.again_at(Instant::now()));
-        }
-        // Nothing is wrong with it.
-        self.reloads.note_declined(SystemTime::now());
-        messages::declined(self.log(), &why);
-        request.refuse(NotApplied::Conflict(why));
     }
 }
 

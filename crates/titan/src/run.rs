@@ -11,8 +11,10 @@ use crate::failure::Failure;
 use crate::failures;
 use crate::findings;
 use crate::greeting::Greeting;
+use crate::kept::{self, Restored};
 use crate::key_sets::KeySets;
-use crate::reload::{self, InForce, Records, Reloading};
+use crate::reload::{self, InForce, Records, Reloading, Sources};
+use crate::restored;
 use crate::stores::Stores;
 use crate::supervisor::Supervisor;
 use crate::terminal;
@@ -27,7 +29,7 @@ use titan_admin::orders::{self, Order};
 use titan_admin::{Access, Identity, Interface, Reloads, RevocationStore};
 use titan_config::{Config, EventFormat, LogArea, LogLevel};
 use titan_observe::events::{Event, Log, Writer};
-use titan_proxy::{Files, Gateway, InheritedListener, Loader, PreparedGateway};
+use titan_proxy::{BadCredentials, Files, Gateway, InheritedListener, Loader, PreparedGateway};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
@@ -101,12 +103,13 @@ fn run_after(
         let text = "`--watch` needs a configuration file: titan run --watch FILE";
         return Err(Failure::BadInput(text.to_owned()));
     }
-    let (parsed, demo) = match file {
-        Some(file) => (config_file::read_whole(file).1?, None),
+    let ((parsed, restored), demo) = match file {
+        Some(file) => (restored::read(file)?, None),
         None => {
             let Demo { config, text, upstream } = Demo::start()?;
             let documents = Documents::of_demo(&text);
-            (Parsed { config, documents }, Some((text, upstream)))
+            let parsed = (Parsed { config, documents }, Restored::default());
+            (parsed, Some((text, upstream)))
         }
     };
     let Parsed { config, documents } = parsed;
@@ -126,7 +129,12 @@ fn run_after(
         open(store.as_deref(), &log)?;
     }
     activated.hand_to(&config, &admin::addresses_of(&config), &mut inherited)?;
-    let access = Access::new(&config, &files).map_err(|bad| Failure::from(bad).masked(&config))?;
+    let masked = |bad: BadCredentials| Failure::from(bad).masked(&config);
+    let access = Access::new(&config, &files).map_err(masked)?;
+    let sources = reload::sources_of(&config, &files).map_err(masked)?;
+    restored.news.iter().for_each(|what| {
+        log.tell(Event::new((LogArea::Config, LogLevel::Info), "sources_restored", what));
+    });
     let config = Arc::new(config);
     // Dropped before the writer.
     let (runtime, reopen) = waiting;
@@ -183,7 +191,9 @@ fn run_after(
         let reloading = in_force.zip(records).map(|(it, (records, warnings))| {
             reload::tell_of_history(&log, warnings);
             let with = (gateway.loader().clone(), access, revoked);
-            Reloading::new(it, records, with, (reloads, gateway.status()))
+            let directory = kept::directory(&it.config, &it.file);
+            let sources = Sources::begin(sources, restored, directory, &log);
+            Reloading::new(it, records, with, (reloads, gateway.status())).fed_by(sources)
         });
         let reloading = reloading.map(|it| if options.watch { it.watching() } else { it });
         let upgrading = Upgrading::new(file, &config, gateway.loader().clone(), store.clone());

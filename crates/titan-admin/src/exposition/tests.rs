@@ -6,7 +6,7 @@ mod messages;
 use super::endpoints::OF_ENDPOINT;
 use super::policies::OF_KEY_SET;
 use super::*;
-use crate::reloads::{Reloads, Subject};
+use crate::reloads::{Reloads, SourceStatus, Subject};
 use std::collections::{BTreeMap, HashSet};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -250,6 +250,40 @@ fn it_says_what_is_on_trial_and_what_was_taken_back() {
 }
 
 #[test]
+fn it_says_how_sources_fare() {
+    let gateway = served();
+    let reloads = Reloads::new([0xa0; 32]);
+    let succeeded = SystemTime::now() - Duration::from_secs(90);
+    let source = |name: &str, succeeded, failure: Option<&str>| SourceStatus {
+        name: name.to_owned(),
+        kind: "http",
+        local_files: false,
+        revision: None,
+        succeeded,
+        failure: failure.map(str::to_owned),
+        documents: 3,
+        held_back: vec![("a".to_owned(), "b".to_owned())],
+    };
+    let failing = source("failing", None, Some("it is silent"));
+    reloads.note_sources(vec![failing, source("up", Some(succeeded), None)]);
+    let families = parse(&text_after(&gateway, &reloads));
+    let samples = |figure: &str| {
+        let family = format!("titan_source_{figure}");
+        let samples = families[&family].samples.iter();
+        samples.map(|(name, value)| (name.replace(&family, ""), *value)).collect::<Vec<_>>()
+    };
+    let both = |failing: f64, up: f64| {
+        let named = |name: &str, value| (format!("{{source=\"{name}\"}}"), value);
+        vec![named("failing", failing), named("up", up)]
+    };
+    assert_eq!(samples("up"), both(0.0, 1.0));
+    assert_eq!(samples("documents"), both(3.0, 3.0));
+    assert_eq!(samples("held_back"), both(1.0, 1.0));
+    let since = samples("last_success_seconds");
+    assert_eq!((since.len(), since[0].1), (1, 90.0));
+}
+
+#[test]
 fn breakers_tell_their_state_and_what_led_there() {
     let text = |per: &str| {
         format!(
@@ -369,6 +403,10 @@ fn every_family_is_there() {
     titan_requests_total counter
     titan_response_size_bytes histogram
     titan_sent_bytes_total counter
+    titan_source_documents gauge
+    titan_source_held_back gauge
+    titan_source_last_success_seconds gauge
+    titan_source_up gauge
     titan_tls_client_certificates_refused_total counter
     titan_tls_handshakes_failed_total counter
     titan_tls_handshakes_total counter

@@ -84,6 +84,7 @@ impl Desk {
         let access = Access::new(&config, &Files::default()).unwrap();
         let (orders, ordered) = orders::orders();
         let reloads = Arc::new(Reloads::new([0; 32]));
+        reloads.note_sources(vec![description::source()]);
         let identity = Identity::of(Path::new(FILE));
         let pages =
             Arc::new(Pages::new(&gateway, &reloads, store.as_ref(), &access, (orders, identity)));

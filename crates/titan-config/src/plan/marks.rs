@@ -138,7 +138,8 @@ const ORDERED: &[(&str, &str)] = &[
 #[rustfmt::skip]
 const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ("file", &[
-        ("include", Mark::Joined), ("sources", Mark::Inside), ("workers", Mark::Inside), ("listeners", Mark::Inside), ("routes", Mark::Inside),
+        ("sources", Mark::Inside), ("include", Mark::Joined),
+        ("workers", Mark::Inside), ("listeners", Mark::Inside), ("routes", Mark::Inside),
         ("upstreams", Mark::Inside), ("policies", Mark::Inside), ("apply", Mark::Chain),
         ("jwt_revocations", Mark::Need), ("state", Mark::Neutral), ("pressure", Mark::Need), ("zone", Mark::Neutral),
         ("stores", Mark::Inside), ("otlp", Mark::Inside), ("tracing", Mark::Neutral), ("access_log", Mark::Need),
@@ -477,9 +478,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("endpoint", Mark::Neutral), ("protocol", Mark::Neutral), ("headers", Mark::Neutral), ("tls", Mark::Need),
         ("compression", Mark::Neutral), ("timeout", Mark::Neutral), ("service", Mark::Neutral), ("resource", Mark::Neutral),
     ]),
-    ("source", &[
-        ("local_files", Mark::Scale(OFF)), ("http", Mark::Inside),
-    ]),
+    ("source", &[("local_files", Mark::Scale(OFF)), ("http", Mark::Inside)]),
     ("http_source", &[
         ("url", Mark::Neutral), ("interval", Mark::Neutral), ("timeout", Mark::Neutral), ("headers", Mark::Neutral),
         ("tls", Mark::Need), ("public_key", Mark::Need), ("max_size", Mark::Neutral),

@@ -5,6 +5,7 @@ use opentelemetry_proto::tonic::collector::logs::v1::{
     ExportLogsPartialSuccess, ExportLogsServiceResponse,
 };
 use prost::Message;
+use std::time::SystemTime;
 use titan_io::protobuf;
 
 /// What is made of a response with these fields.

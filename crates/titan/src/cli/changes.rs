@@ -45,6 +45,16 @@ pub(crate) struct HistoryOptions {
     pub(crate) gateway: GatewayOption,
 }
 
+/// How to print the sources.
+#[derive(Debug, Args)]
+pub(crate) struct SourcesOptions {
+    /// Print them as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayOption,
+}
+
 pub(super) const AFTER_APPLY: &str = "\
 Examples:
   titan apply new.yaml
@@ -76,6 +86,13 @@ The configuration in force is marked with a star. `state.history` says how many 
 
 Exit codes:
   0    it was printed
+  1    no gateway can be reached, or it does not serve this user";
+
+pub(super) const AFTER_SOURCES: &str = "\
+A source that fails leaves in force what it has delivered before; so does a document that is held back.
+
+Exit codes:
+  0    they were printed
   1    no gateway can be reached, or it does not serve this user";
 
 #[cfg(test)]

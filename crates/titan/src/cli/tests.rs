@@ -29,6 +29,7 @@ fn the_help_is_worth_reading() {
       confirm   Keep the configuration that is on trial in a running gateway
       rollback  Put an earlier configuration in force again in a running gateway
       history   Print which configurations were in force in a running gateway
+      sources   Print where more of the configuration of a running gateway comes from, and what of it is held back
       top       Watch a running gateway: rates, durations, errors, endpoints, workers
       recorder  Show the last exchanges of a running gateway, or everything about one of them
       tap       Show exchanges of a running gateway as they end

@@ -6,6 +6,7 @@ use crate::config_file;
 use crate::delivered::Texts;
 use crate::documents::{Documents, Origins, Parsed};
 use crate::failure::Failure;
+use crate::fit::Held;
 use crate::greeting;
 use crate::regular_file::FileState;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,8 @@ use titan_admin::history::{EntryRef, History, Place, Stored};
 use titan_admin::orders::Document;
 use titan_admin::{Access, Cause, Subject};
 use titan_config::{Admin, Config};
-use titan_proxy::{Files, Held, Loader, Revocations};
+use titan_proxy::{BadCredentials, Files, Loader, Revocations};
+use titan_sources::source::Source;
 
 /// What is to be put in force.
 #[derive(Clone)]
@@ -29,6 +31,8 @@ pub(super) enum Wanted {
     Past(EntryRef, Past),
     /// What was in force before a trial.
     Before(Box<Before>),
+    /// What of these documents of sources fits.
+    Delivered(Arc<Texts>),
 }
 
 /// What was in force before a trial.
@@ -39,7 +43,7 @@ pub(super) struct Former {
     pub(super) entry: EntryRef,
     /// So that it comes back as it was: with the counts of its limits and the keys of its tokens, whether their servers can be reached
     /// by then or not.
-    pub(super) _held: Option<Held>,
+    pub(super) _held: Option<titan_proxy::Held>,
     /// When the trial began.
     pub(super) since: Moment,
 }
@@ -90,6 +94,10 @@ pub(super) struct Made {
     pub(super) in_force: InForce,
     /// The listeners that are new, a line for each as at the start.
     pub(super) listening: Vec<String>,
+    /// The sources to ask from now on; nothing where all is in force as it was.
+    pub(super) sources: Option<Vec<Source>>,
+    /// Where it is about what sources have delivered, what of that is held back.
+    pub(super) held_back: Option<Held>,
 }
 
 /// Why a change was refused.
@@ -118,6 +126,7 @@ impl Attempts {
     ) -> Result<Made, Refused> {
         let parsed = match wanted {
             Wanted::NamedFiles => return self.read_again(before),
+            Wanted::Delivered(texts) => return self.deliver(name, texts, &before),
             Wanted::File => {
                 let (origins, parsed) = read_file(&before.file, &before.documents.delivered());
                 let loaded = parsed.and_then(|parsed| self.load(name, parsed, before));
@@ -137,8 +146,8 @@ impl Attempts {
             }
         };
         let is_in_file = is_in_file(&parsed.documents, &before.file);
-        let Made { in_force, listening } = self.load(name, parsed, before)?;
-        Ok(Made { in_force: InForce { is_in_file, ..in_force }, listening })
+        let made = self.load(name, parsed, before)?;
+        Ok(Made { in_force: InForce { is_in_file, ..made.in_force }, ..made })
     }
 
     fn read_again(&self, before: InForce) -> Result<Made, Refused> {
@@ -152,7 +161,12 @@ impl Attempts {
             .map_err(|failure| Refused { failure, state: Some(state), origins: None })
     }
 
-    fn load(&self, name: &str, parsed: Parsed, before: InForce) -> Result<Made, Failure> {
+    pub(super) fn load(
+        &self,
+        name: &str,
+        parsed: Parsed,
+        before: InForce,
+    ) -> Result<Made, Failure> {
         let Parsed { config, documents } = parsed;
         check_fixed(name, &config, &before.config)?;
         let state = config_file::state_of_named(&config, &before.file);
@@ -166,6 +180,7 @@ impl Attempts {
         let config = &in_force.config;
         let failed = |failure: Failure| failure.masked(config);
         let access = Access::prepare(config, files).map_err(|bad| failed(bad.into()))?;
+        let sources = sources_of(config, files).map_err(|bad| failed(bad.into()))?;
         let loaded = self.loader.load(config, files, self.revoked.as_ref());
         let added = loaded.map_err(|error| failed(error.into()))?;
         self.access.replace(access);
@@ -173,7 +188,7 @@ impl Attempts {
         let listening =
             added.map(|(index, bound)| greeting::listening(bound, &config.listeners[*index]));
         let listening = listening.collect();
-        Ok(Made { in_force, listening })
+        Ok(Made { in_force, listening, sources: Some(sources), held_back: None })
     }
 }
 
@@ -188,16 +203,18 @@ impl Wanted {
     pub(super) fn subject(&self) -> Subject {
         match self {
             Wanted::NamedFiles => Subject::Files,
-            Wanted::File | Wanted::Documents(_) | Wanted::Past(..) | Wanted::Before(_) => {
-                Subject::Configuration
-            }
+            Wanted::File
+            | Wanted::Documents(_)
+            | Wanted::Past(..)
+            | Wanted::Before(_)
+            | Wanted::Delivered(_) => Subject::Configuration,
         }
     }
 
     /// What messages call what it is read from.
     pub(super) fn name(&self, file: &Path, history: &History) -> String {
         match self {
-            Wanted::NamedFiles | Wanted::File => config_file::name_of(file),
+            Wanted::NamedFiles | Wanted::File | Wanted::Delivered(_) => config_file::name_of(file),
             Wanted::Documents(documents) => {
                 documents.first().map_or_else(String::new, |document| document.name.clone())
             }
@@ -205,6 +222,11 @@ impl Wanted {
             Wanted::Before(before) => format!("configuration {}", history.id(before.former.entry)),
         }
     }
+}
+
+/// The sources of a configuration.
+pub(crate) fn sources_of(config: &Config, files: &Files) -> Result<Vec<Source>, BadCredentials> {
+    config.sources.iter().map(|it| Source::new(it, &config.resolver, files)).collect()
 }
 
 /// Whether a reload of the file would put the same in force.

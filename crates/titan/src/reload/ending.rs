@@ -4,6 +4,7 @@ use super::attempts::{Before, Wanted};
 use super::request::{Outcome, Request};
 use super::trial::{Trial, Verdict};
 use super::{Reloading, messages};
+use std::time::SystemTime;
 use titan_admin::Cause;
 use titan_admin::history::{self, Author};
 use titan_admin::orders::{NotApplied, Safeguards};
@@ -25,6 +26,18 @@ impl Reloading {
         self.keep(history::Outcome::Confirmed, &why);
         self.replies.push(self.reply_with(done, Vec::new()));
         self.go_on();
+    }
+
+    /// Refuses a change during a trial.
+    pub(super) fn refuse_during_trial(&mut self, request: Request) {
+        let why = messages::on_trial(&self.records.in_force(), self.trial.as_ref());
+        if request.author == Some(Author::Watch) {
+            self.watched.iter_mut().for_each(|watched| watched.again_at(Instant::now()));
+        }
+        // Nothing is wrong with it.
+        self.reloads.note_declined(SystemTime::now());
+        messages::declined(self.log(), &why);
+        request.refuse(NotApplied::Conflict(why));
     }
 
     /// Ends the trial: what is in force stays.

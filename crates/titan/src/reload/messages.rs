@@ -45,6 +45,11 @@ pub(super) fn in_force(log: &Log, name: &str, request: &Request, (config, before
             let author = by(request.author.as_ref());
             (LogLevel::Info, "config_applied", format!("{name} is in force, applied{author}"))
         }
+        Wanted::Delivered(_) => {
+            let author = request.author.as_ref().map_or_else(String::new, Author::to_string);
+            let what = format!("what the {author} has delivered is in force");
+            (LogLevel::Info, "config_applied", what)
+        }
         Wanted::Past(..) => {
             let author = by(request.author.as_ref());
             let what = format!("{name} is in force again, rolled back{author}");
@@ -83,7 +88,7 @@ pub(super) fn refused(log: &Log, request: &Request, failure: &Failure, in_force:
             let what = "the previous files stay in use";
             log.tell(event(LogLevel::Warn, "files_refused", what));
         }
-        Wanted::File | Wanted::Documents(_) | Wanted::Past(..) => {
+        Wanted::File | Wanted::Documents(_) | Wanted::Past(..) | Wanted::Delivered(_) => {
             findings::tell_faults(log, LogLevel::Error, failure);
             let what = "the previous configuration stays in force";
             log.tell(event(LogLevel::Error, "config_refused", what));

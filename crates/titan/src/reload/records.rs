@@ -3,9 +3,9 @@
 use super::attempts::{InForce, Past};
 use super::pending::{self, Pending};
 use super::storage::{PATIENCE, Storage};
-use crate::config_file;
 use crate::documents::Documents;
-use std::path::{Path, PathBuf};
+use crate::kept;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 use titan_admin::history::{
     Content, Directory, DirectoryError, Entry, EntryRef, Found, History, Origin, Outcome, Record,
@@ -43,8 +43,6 @@ pub(super) struct Saved {
 
 /// After how long a directory that could not be used is tried again.
 const RETRY: Duration = Duration::from_secs(10);
-/// Where systemd says that the state of a service belongs (systemd.exec(5), `StateDirectory=`).
-const STATE_DIRECTORY: &str = "STATE_DIRECTORY";
 /// Our part of it.
 const HISTORY: &str = "history";
 
@@ -52,10 +50,8 @@ impl Records {
     /// Those that `state` asks for, with what is there to say of what the directory has. A directory that cannot be used keeps
     /// nothing from starting; one that does not respond is read when it does.
     pub(crate) async fn open(state: &State, file: &Path) -> (Records, Vec<String>) {
-        let State { directory, history } = state;
-        let most = usize::from(history.get());
-        let named = directory.as_ref().map(|named| config_file::beside(file, named));
-        let path = named.or_else(default_directory).map(|path| path.join(HISTORY));
+        let most = usize::from(state.history.get());
+        let path = kept::state_directory(state, file).map(|path| path.join(HISTORY));
         let storage = path.map(Storage::new);
         let found = storage.as_ref().map(|it| it.begin(move |directory| open(directory, most)));
         let mut records = Records {
@@ -270,10 +266,4 @@ fn save(directory: &mut Directory, unsaved: &[Record], (most, kept): &(usize, Ve
         }
     }
     Saved { fault: directory.prune(*most, kept).err().map(|fault| fault.to_string()), ..saved }
-}
-
-/// The first of those that systemd has made for the service.
-fn default_directory() -> Option<PathBuf> {
-    let directories = std::env::var_os(STATE_DIRECTORY)?;
-    std::env::split_paths(&directories).next().filter(|path| path.is_absolute())
 }

@@ -47,6 +47,7 @@ impl Request {
             }
             (_, Some(Author::Signal)) => (Source::Signal, None),
             (_, Some(Author::Watch)) => (Source::Watch, None),
+            (_, Some(Author::Source(_))) => (Source::Delivery, None),
             (_, Some(Author::Peer { .. } | Author::Token(_)) | None) => (Source::Admin, None),
         };
         Origin { source, author: self.author.clone(), repeats }

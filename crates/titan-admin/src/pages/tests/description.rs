@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::orders::{Explained, History, InForce, NotUpgraded, Planned, UpgradeOrder, Upgraded};
+use crate::reloads::SourceStatus;
 use std::collections::BTreeSet;
 use titan_config::{AdminRights, Masked};
 use titan_http::ResponseHead;
@@ -242,6 +243,20 @@ fn good(call: Call) -> Ask<'static> {
         _ => (&[], ""),
     };
     Ask { method: entry.method, target, fields, body, ..Ask::default() }
+}
+
+/// A source of which everything can be told.
+pub(super) fn source() -> SourceStatus {
+    SourceStatus {
+        name: "shop".to_owned(),
+        kind: "http",
+        local_files: false,
+        revision: Some("17".to_owned()),
+        succeeded: Some(SystemTime::UNIX_EPOCH),
+        failure: Some("no response within 10s".to_owned()),
+        documents: 1,
+        held_back: vec![("shop.yaml".to_owned(), "1:1: unknown key".to_owned())],
+    }
 }
 
 /// A mirror that has come to everything that there is.
@@ -485,6 +500,7 @@ async fn every_response_is_described_and_every_described_one_is_served() {
     let mirrors = desk.responds(&good(Call::ListMirrors)).await;
     served.note(&api, Call::ListMirrors, &mirrors);
     served.note(&api, Call::ListMirrors, &mirrors::list(&[mirror()]));
+    served.note(&api, Call::ListSources, &desk.responds(&good(Call::ListSources)).await);
     served.note(&api, Call::ListUpstreams, &desk.responds(&good(Call::ListUpstreams)).await);
     for target in ["/upstreams/api", "/upstreams/none"] {
         let ask = Ask { target, ..good(Call::ReadUpstream) };
@@ -553,11 +569,14 @@ fn every_word_of_the_history_is_described() {
     let api = api();
     let entry = &api["components"]["schemas"]["Entry"]["properties"];
     let peer = Author::Peer { uid: 1, pid: None };
-    for author in [Author::Signal, Author::Watch, peer, Author::Token("t".to_owned())] {
+    let named = [Author::Token("t".to_owned()), Author::Source("s".to_owned())];
+    for author in [Author::Signal, Author::Watch, peer].into_iter().chain(named) {
         let next = match author {
-            Author::Signal | Author::Watch | Author::Peer { .. } | Author::Token(_) => {
-                json!(author)
-            }
+            Author::Signal
+            | Author::Watch
+            | Author::Peer { .. }
+            | Author::Token(_)
+            | Author::Source(_) => json!(author),
         };
         assert_eq!(fault(&api, &entry["author"], &next), None);
     }
@@ -565,6 +584,7 @@ fn every_word_of_the_history_is_described() {
         Source::Start,
         Source::Signal,
         Source::Watch,
+        Source::Delivery,
         Source::Admin,
         Source::Rollback,
         Source::TakenBack,
