@@ -250,7 +250,8 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
             limits,
         })
     } else if let Some(RedirectFields { to: location, status }) = redirect {
-        let location = location.resolve(&params, Variables::OfRequest, to)?;
+        let prefix = (path.end == PathEnd::Prefix).then_some(path.segments.len());
+        let location = location.resolve(&params, Variables::OfRequest(prefix), to)?;
         ActionDraft::Redirect(Redirect { to: location, status })
     } else if let Some(files) = files {
         ActionDraft::Files(check_files(files, &path, node, to)?)

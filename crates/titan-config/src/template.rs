@@ -27,8 +27,12 @@ pub enum Piece {
     Text(String),
     /// The host of the request, with its port if it has one.
     Host,
+    /// The same without the port.
+    Hostname,
     /// The path of the request.
     Path,
+    /// What follows so many segments of it: nothing, or from a slash on.
+    Rest(usize),
     /// The query of the request with its `?`, or nothing.
     Query,
     /// What the route's path captured: its parameters count from 0 in their order.
@@ -51,7 +55,8 @@ enum Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Variables {
     None,
-    OfRequest,
+    /// Those of the request; with the number of the segments of the route's prefix, if it has one.
+    OfRequest(Option<usize>),
 }
 
 impl TemplateText {
@@ -78,9 +83,11 @@ impl TemplateText {
 
 fn of_request(name: &str, variables: Variables) -> Option<Piece> {
     match (variables, name) {
-        (Variables::OfRequest, "host") => Some(Piece::Host),
-        (Variables::OfRequest, "path") => Some(Piece::Path),
-        (Variables::OfRequest, "query") => Some(Piece::Query),
+        (Variables::OfRequest(_), "host") => Some(Piece::Host),
+        (Variables::OfRequest(_), "hostname") => Some(Piece::Hostname),
+        (Variables::OfRequest(_), "path") => Some(Piece::Path),
+        (Variables::OfRequest(_), "query") => Some(Piece::Query),
+        (Variables::OfRequest(Some(segments)), "rest") => Some(Piece::Rest(segments)),
         _ => None,
     }
 }
@@ -94,7 +101,8 @@ fn unknown<T>(
 ) -> Option<T> {
     let of_request: &[&str] = match variables {
         Variables::None => &[],
-        Variables::OfRequest => &["host", "path", "query"],
+        Variables::OfRequest(None) => &["host", "hostname", "path", "query"],
+        Variables::OfRequest(Some(_)) => &["host", "hostname", "path", "query", "rest"],
     };
     let names: Vec<&str> = params.iter().chain(of_request).copied().collect();
     let error = Diagnostic::error(span, format!("there is no variable `{{{name}}}`"));

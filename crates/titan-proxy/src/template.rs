@@ -183,7 +183,13 @@ impl Writer<'_> {
         match piece {
             Piece::Text(text) => self.text(text),
             Piece::Host => self.host(parts.authority.ok_or(BadResult::NoHost)?)?,
+            Piece::Hostname => self.host(host_of(parts.authority.ok_or(BadResult::NoHost)?))?,
             Piece::Path => self.path(parts.path)?,
+            // Where the path is the prefix itself there is none, and what comes before it stays as it is.
+            Piece::Rest(segments) => match after_segments(parts.path, *segments) {
+                b"" => {}
+                rest => self.path(rest)?,
+            },
             Piece::Query => self.query(parts.query),
             Piece::Param(index) => self.param(parts.params.get(*index, parts.matched))?,
         }
@@ -195,7 +201,9 @@ impl Writer<'_> {
         let bytes = match piece {
             Piece::Text(text) => text.as_bytes(),
             Piece::Host => parts.authority.ok_or(BadResult::NoHost)?,
+            Piece::Hostname => host_of(parts.authority.ok_or(BadResult::NoHost)?),
             Piece::Path => parts.path,
+            Piece::Rest(segments) => after_segments(parts.path, *segments),
             Piece::Query => parts.query.unwrap_or_default(),
             Piece::Param(index) => parts.params.get(*index, parts.matched),
         };
@@ -399,6 +407,25 @@ mod tests {
         assert_eq!(filled("{path}?z=2{query}"), "/a/b%20c?z=2&x=1&y");
         assert_eq!(filled("https://b.example?{query}#top"), "https://b.example?x=1&y#top");
         assert_eq!(filled("https://{0}.example/"), "https://a.example/");
+    }
+
+    #[test]
+    fn a_redirect_can_leave_out_the_port_and_the_prefix() {
+        let params = Params::default();
+        let to = |pieces: Vec<Piece>, path: &str| {
+            let (path, authority) = (path.as_bytes(), Some(b"a.example:8080".as_slice()));
+            let parts = Parts { authority, path, matched: path, query: None, params: &params };
+            let mut out = Vec::new();
+            write_location(&Template { pieces }, &parts, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let text = |text: &str| Piece::Text(text.to_owned());
+        let whole = || vec![text("https://"), Piece::Hostname, text("/new"), Piece::Rest(1)];
+        assert_eq!(to(whole(), "/old/x"), "https://a.example/new/x");
+        assert_eq!(to(whole(), "/old"), "https://a.example/new");
+        let only = || vec![text("https://"), Piece::Hostname, Piece::Rest(1)];
+        assert_eq!(to(only(), "/old/x"), "https://a.example/x");
+        assert_eq!(to(only(), "/old"), "https://a.example");
     }
 
     #[test]
