@@ -1,0 +1,161 @@
+//! From services to upstreams.
+
+use crate::backend_tls::{BackendTls, Policies};
+use crate::cluster::Cluster;
+use crate::credentials::{Unusable, Vault, Who, key_of};
+use crate::grants;
+use crate::names::joined;
+use crate::objects::{EndpointSlice, Key, ReferenceTo, Service, ServiceEndpoint, ServicePort};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Endpoints of one upstream, as Titan's configuration has it.
+const MAX_ENDPOINTS: usize = 1024;
+
+/// What serves requests of a route.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Backend {
+    /// This upstream.
+    Upstream(String),
+    /// Nobody, until pods are there.
+    NoPods,
+    /// Nobody: its certificates could not be checked.
+    Insecure,
+}
+
+/// What the pods speak if their service does not say it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// HTTP/1.1.
+    Http,
+    /// HTTP/2.
+    Grpc,
+}
+
+/// The upstreams that routes need.
+pub(crate) struct Backends<'c> {
+    cluster: &'c Cluster,
+    slices: BTreeMap<Key, Vec<&'c EndpointSlice>>,
+    policies: Policies<'c>,
+    documents: BTreeMap<String, Value>,
+}
+
+impl<'c> Backends<'c> {
+    pub(crate) fn new(cluster: &'c Cluster, vault: &mut Vault, folder: &Path) -> Backends<'c> {
+        let mut slices: BTreeMap<Key, Vec<_>> = BTreeMap::new();
+        for slice in cluster.slices.values() {
+            let Some(service) = slice.service() else { continue };
+            let key = Key::new(&slice.metadata.namespace, service);
+            slices.entry(key).or_default().push(slice);
+        }
+        let policies = Policies::judged(cluster, vault, folder);
+        Backends { cluster, slices, policies, documents: BTreeMap::new() }
+    }
+
+    /// The documents with the upstreams, by name, and what came of TLS to them.
+    pub(crate) fn into_parts(self) -> (BTreeMap<String, Value>, Policies<'c>) {
+        (self.documents, self.policies)
+    }
+
+    /// Those that serve what is sent to this one, for a route of this kind and namespace that is attached to these gateways.
+    pub(crate) fn resolve(
+        &mut self,
+        who: Who<'_>,
+        to: &ReferenceTo,
+        (protocol, gateways): (Protocol, &BTreeSet<Key>),
+    ) -> Result<Backend, Unusable> {
+        let (key, service, port) = self.service_port(who, to)?;
+        let tls = self.policies.of(key, port, gateways).cloned();
+        let speaks = spoken(port, protocol, tls.is_some());
+        if matches!(tls, Some(BackendTls::Broken)) {
+            return Ok(Backend::Insecure);
+        }
+        let endpoints = self.endpoints(key, service, port);
+        if endpoints.is_empty() {
+            return Ok(Backend::NoPods);
+        }
+        let number = port.port.to_string();
+        let mut upstream = Map::from_iter([("endpoints".to_owned(), Value::Array(endpoints))]);
+        upstream.insert("protocol".to_owned(), speaks.into());
+        if let Some(BackendTls::Verified(tls)) = tls {
+            upstream.insert("tls".to_owned(), tls);
+        }
+        let parts = [key.namespace.as_str(), &key.name, &number, speaks];
+        let parts = if speaks == "h1" { &parts[..3] } else { &parts };
+        let name = joined(parts);
+        let document = json!({ "upstreams": { name.clone(): upstream } });
+        self.documents.insert(format!("service/{}", parts.join("/")), document);
+        Ok(Backend::Upstream(name))
+    }
+
+    fn service_port(
+        &self,
+        who: Who<'_>,
+        to: &ReferenceTo,
+    ) -> Result<(&'c Key, &'c Service, &'c ServicePort), Unusable> {
+        let key = key_of(to, who);
+        let kind = to.kind.as_deref().unwrap_or("Service");
+        if kind != "Service" || !matches!(to.group.as_deref(), None | Some("")) {
+            let message = format!("{kind} {key}: only services can serve requests");
+            return Err(Unusable { reason: "InvalidKind", message });
+        }
+        if !grants::allows(self.cluster, who, ("Service", &key)) {
+            let message = format!(
+                "service {key} is in another namespace, and no ReferenceGrant there allows it"
+            );
+            return Err(Unusable { reason: "RefNotPermitted", message });
+        }
+        let missing = |message| Unusable { reason: "BackendNotFound", message };
+        let found = self.cluster.services.get_key_value(&key);
+        let (key, service) = found.ok_or_else(|| missing(format!("there is no service {key}")))?;
+        let port = service.spec.ports.iter().find(|port| Some(port.port) == to.port);
+        let port = port.ok_or_else(|| {
+            let number = to.port.map_or_else(|| "none".to_owned(), |port| port.to_string());
+            missing(format!("service {key} has no such port: {number}"))
+        })?;
+        Ok((key, service, port))
+    }
+
+    fn endpoints(&self, key: &Key, service: &Service, port: &ServicePort) -> Vec<Value> {
+        let slices = self.slices.get(key).into_iter().flatten();
+        let ready = |it: &ServiceEndpoint| it.conditions.ready != Some(false);
+        let ending = |it: &ServiceEndpoint| {
+            it.conditions.serving == Some(true) && it.conditions.terminating == Some(true)
+        };
+        let is_only = service.spec.ports.len() == 1;
+        let addresses = |is_taken: &dyn Fn(&ServiceEndpoint) -> bool| {
+            let mut found = BTreeSet::new();
+            for slice in slices.clone() {
+                let ports = slice.ports.iter().flatten();
+                let is_named =
+                    |name: Option<&str>| name.unwrap_or_default() == port.name || is_only;
+                let number = ports.filter(|it| is_named(it.name.as_deref())).find_map(|it| it.port);
+                let Some(number) = number else { continue };
+                let endpoints = slice.endpoints.iter().flatten().filter(|it| is_taken(it));
+                found
+                    .extend(endpoints.filter_map(|it| it.addresses.first()).map(|it| (it, number)));
+            }
+            found
+        };
+        // While a rollout ends the last pods, they are better than nobody.
+        let found = Some(addresses(&ready)).filter(|it| !it.is_empty());
+        let found = found.unwrap_or_else(|| addresses(&ending));
+        let written = found.into_iter().take(MAX_ENDPOINTS).map(|(address, port)| {
+            match address.contains(':') {
+                true => format!("[{address}]:{port}").into(),
+                false => format!("{address}:{port}").into(),
+            }
+        });
+        written.collect()
+    }
+}
+
+/// What is spoken to pods.
+fn spoken(port: &ServicePort, protocol: Protocol, has_tls: bool) -> &'static str {
+    match (port.app_protocol.as_deref(), protocol) {
+        (_, Protocol::Grpc) | (Some("kubernetes.io/h2c"), _) => "h2",
+        _ if has_tls => "auto",
+        _ => "h1",
+    }
+}

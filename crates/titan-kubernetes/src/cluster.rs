@@ -1,0 +1,207 @@
+//! All that is known of a cluster, kept by one task alone.
+
+use crate::objects::{
+    BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute, Key,
+    Meta, Namespace, Object, ReferenceGrant, Secret, Service,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A kind of object that is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// `GatewayClass`.
+    GatewayClass,
+    /// `Gateway`.
+    Gateway,
+    /// `HTTPRoute`.
+    HttpRoute,
+    /// `GRPCRoute`.
+    GrpcRoute,
+    /// `ReferenceGrant`.
+    ReferenceGrant,
+    /// `BackendTLSPolicy`.
+    BackendTlsPolicy,
+    /// `Namespace`.
+    Namespace,
+    /// `Service`.
+    Service,
+    /// `EndpointSlice`.
+    EndpointSlice,
+    /// `Secret`.
+    Secret,
+    /// `ConfigMap`.
+    ConfigMap,
+}
+
+/// The group of Gateway API.
+pub const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 11] = [
+        Kind::GatewayClass,
+        Kind::Gateway,
+        Kind::HttpRoute,
+        Kind::GrpcRoute,
+        Kind::ReferenceGrant,
+        Kind::BackendTlsPolicy,
+        Kind::Namespace,
+        Kind::Service,
+        Kind::EndpointSlice,
+        Kind::Secret,
+        Kind::ConfigMap,
+    ];
+
+    /// What the API calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::GatewayClass => "GatewayClass",
+            Kind::Gateway => "Gateway",
+            Kind::HttpRoute => "HTTPRoute",
+            Kind::GrpcRoute => "GRPCRoute",
+            Kind::ReferenceGrant => "ReferenceGrant",
+            Kind::BackendTlsPolicy => "BackendTLSPolicy",
+            Kind::Namespace => "Namespace",
+            Kind::Service => "Service",
+            Kind::EndpointSlice => "EndpointSlice",
+            Kind::Secret => "Secret",
+            Kind::ConfigMap => "ConfigMap",
+        }
+    }
+
+    /// The group and the version that it is read in.
+    pub fn group_version(self) -> (&'static str, &'static str) {
+        match self {
+            Kind::ReferenceGrant => (GATEWAY_GROUP, "v1beta1"),
+            Kind::EndpointSlice => ("discovery.k8s.io", "v1"),
+            Kind::Namespace | Kind::Service | Kind::Secret | Kind::ConfigMap => ("", "v1"),
+            Kind::GatewayClass
+            | Kind::Gateway
+            | Kind::HttpRoute
+            | Kind::GrpcRoute
+            | Kind::BackendTlsPolicy => (GATEWAY_GROUP, "v1"),
+        }
+    }
+
+    /// The name of its list in paths of the API.
+    pub fn plural(self) -> String {
+        let name = self.name().to_ascii_lowercase();
+        match self {
+            Kind::GatewayClass => format!("{name}es"),
+            Kind::BackendTlsPolicy => name.replace("policy", "policies"),
+            _ => format!("{name}s"),
+        }
+    }
+
+    /// Whether its objects are in no namespace.
+    pub fn is_of_cluster(self) -> bool {
+        matches!(self, Kind::GatewayClass | Kind::Namespace)
+    }
+}
+
+/// All that is known of a cluster.
+#[derive(Clone, Default)]
+pub struct Cluster {
+    /// Classes of gateways.
+    pub classes: BTreeMap<Key, GatewayClass>,
+    /// Gateways.
+    pub gateways: BTreeMap<Key, Gateway>,
+    /// Routes for HTTP.
+    pub http_routes: BTreeMap<Key, HttpRoute>,
+    /// Routes for gRPC.
+    pub grpc_routes: BTreeMap<Key, GrpcRoute>,
+    /// Who may name what.
+    pub grants: BTreeMap<Key, ReferenceGrant>,
+    /// TLS to pods.
+    pub backend_tls: BTreeMap<Key, BackendTlsPolicy>,
+    /// Namespaces.
+    pub namespaces: BTreeMap<Key, Namespace>,
+    /// Services.
+    pub services: BTreeMap<Key, Service>,
+    /// Where their pods are.
+    pub slices: BTreeMap<Key, EndpointSlice>,
+    /// Certificates and keys.
+    pub secrets: BTreeMap<Key, Secret>,
+    /// Authorities to trust.
+    pub config_maps: BTreeMap<Key, ConfigMap>,
+}
+
+impl Cluster {
+    /// Notes an object as it is now. One that cannot be read is as if it were not there.
+    pub fn note(&mut self, kind: Kind, key: Key, object: Value) -> Result<(), String> {
+        match kind {
+            Kind::GatewayClass => noted(&mut self.classes, key, object),
+            Kind::Gateway => noted(&mut self.gateways, key, object),
+            Kind::HttpRoute => noted(&mut self.http_routes, key, object),
+            Kind::GrpcRoute => noted(&mut self.grpc_routes, key, object),
+            Kind::ReferenceGrant => noted(&mut self.grants, key, object),
+            Kind::BackendTlsPolicy => noted(&mut self.backend_tls, key, object),
+            Kind::Namespace => noted(&mut self.namespaces, key, object),
+            Kind::Service => noted(&mut self.services, key, object),
+            Kind::EndpointSlice => noted(&mut self.slices, key, object),
+            Kind::Secret => noted(&mut self.secrets, key, object),
+            Kind::ConfigMap => noted(&mut self.config_maps, key, object),
+        }
+    }
+
+    /// Forgets an object.
+    pub fn forget(&mut self, kind: Kind, key: &Key) {
+        self.retain(kind, |it| it != key);
+    }
+
+    /// Forgets those objects of a namespace, or of the whole cluster, that are not among these.
+    pub fn keep(&mut self, kind: Kind, namespace: Option<&str>, keys: &BTreeSet<Key>) {
+        let is_elsewhere = |key: &Key| namespace.is_some_and(|it| it != key.namespace);
+        self.retain(kind, |key| is_elsewhere(key) || keys.contains(key));
+    }
+
+    fn retain(&mut self, kind: Kind, is_kept: impl Fn(&Key) -> bool) {
+        match kind {
+            Kind::GatewayClass => self.classes.retain(|key, _| is_kept(key)),
+            Kind::Gateway => self.gateways.retain(|key, _| is_kept(key)),
+            Kind::HttpRoute => self.http_routes.retain(|key, _| is_kept(key)),
+            Kind::GrpcRoute => self.grpc_routes.retain(|key, _| is_kept(key)),
+            Kind::ReferenceGrant => self.grants.retain(|key, _| is_kept(key)),
+            Kind::BackendTlsPolicy => self.backend_tls.retain(|key, _| is_kept(key)),
+            Kind::Namespace => self.namespaces.retain(|key, _| is_kept(key)),
+            Kind::Service => self.services.retain(|key, _| is_kept(key)),
+            Kind::EndpointSlice => self.slices.retain(|key, _| is_kept(key)),
+            Kind::Secret => self.secrets.retain(|key, _| is_kept(key)),
+            Kind::ConfigMap => self.config_maps.retain(|key, _| is_kept(key)),
+        }
+    }
+
+    /// What the API server knows of an object that has a status, and the status as it is there.
+    pub fn with_status(&self, kind: Kind, key: &Key) -> Option<(&Meta, &Value)> {
+        fn both<S>(object: &Object<S>) -> (&Meta, &Value) {
+            (&object.metadata, &object.status)
+        }
+        match kind {
+            Kind::GatewayClass => self.classes.get(key).map(both),
+            Kind::Gateway => self.gateways.get(key).map(both),
+            Kind::HttpRoute => self.http_routes.get(key).map(both),
+            Kind::GrpcRoute => self.grpc_routes.get(key).map(both),
+            Kind::BackendTlsPolicy => self.backend_tls.get(key).map(both),
+            _ => None,
+        }
+    }
+}
+
+fn noted<T: DeserializeOwned>(
+    objects: &mut BTreeMap<Key, T>,
+    key: Key,
+    object: Value,
+) -> Result<(), String> {
+    match serde_json::from_value(object) {
+        Ok(object) => {
+            objects.insert(key, object);
+            Ok(())
+        }
+        Err(error) => {
+            objects.remove(&key);
+            Err(error.to_string())
+        }
+    }
+}

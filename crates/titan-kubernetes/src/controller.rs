@@ -1,0 +1,238 @@
+//! The controller: what is watched is translated, delivered, and told of in statuses.
+//!
+//! ```text
+//! API server -> Watched -> translate -> Outlet -> program
+//!                 ^           |                     |
+//!             statuses <------+<------ Standing <- Verdict
+//! ```
+//!
+//! A burst of news is translated once. An API server that cannot be reached leaves all as it is.
+
+use crate::credentials::Vault;
+use crate::folder::Folder;
+use crate::settings::Settings;
+use crate::standing::Standing;
+use crate::translate::{Translation, translate};
+use crate::watch::{Followed, Watched};
+use crate::writer;
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use titan_sources::delivery::{Delivery, Document};
+use titan_sources::outlet::{Outlet, Verdict};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+/// How the API server is reached, and what is watched there.
+#[derive(Clone, Debug, Default)]
+pub struct Connection {
+    /// A kubeconfig; none: the variable `KUBECONFIG`, then `~/.kube/config`, then the service account of the pod.
+    pub kubeconfig: Option<PathBuf>,
+    /// The namespaces; none: all of them.
+    pub namespaces: Vec<String>,
+}
+
+/// Why there is no controller.
+#[derive(Debug)]
+pub enum Unable {
+    /// It is not known how to reach the API server.
+    Connection(String),
+    /// The folder for certificates cannot be made.
+    Folder(PathBuf, io::Error),
+}
+
+impl fmt::Display for Unable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unable::Connection(why) => {
+                write!(
+                    f,
+                    "it is not known how to reach the API server: {why}; --kubeconfig FILE says it"
+                )
+            }
+            Unable::Folder(path, error) => {
+                write!(f, "cannot make the directory {}: {error}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unable {}
+
+/// How long there have to be no news before they are translated.
+const QUIET: Duration = Duration::from_millis(50);
+/// How long news wait at most.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A controller that is about to run.
+pub struct Controller {
+    client: Client,
+    namespaces: Vec<String>,
+    settings: Settings,
+    folder: Folder,
+}
+
+impl Controller {
+    /// Reads how the API server is reached, and makes the folder of the settings. Nothing is asked of the API server yet.
+    pub async fn new(connection: Connection, settings: Settings) -> Result<Controller, Unable> {
+        let Connection { kubeconfig, namespaces } = connection;
+        let config = match kubeconfig {
+            None => Config::infer().await.map_err(|error| error.to_string()),
+            Some(file) => read(&file).await,
+        };
+        let client = config.and_then(|it| Client::try_from(it).map_err(|error| error.to_string()));
+        let client = client.map_err(Unable::Connection)?;
+        let folder = Folder::make(&settings.folder);
+        let folder = folder.map_err(|error| Unable::Folder(settings.folder.clone(), error))?;
+        Ok(Controller { client, namespaces, settings, folder })
+    }
+
+    /// Runs until the program takes nothing more. `complain` tells what goes wrong, and is called from one thread.
+    pub async fn run(self, outlet: Outlet, complain: impl Fn(String) + Clone + 'static) {
+        let Controller { client, namespaces, settings, folder } = self;
+        let watched = Watched::new(&client, &namespaces);
+        let (statuses, wanted) = watch::channel(Vec::new());
+        let mut running = Running {
+            watched,
+            settings,
+            folder,
+            outlet,
+            standing: Standing::default(),
+            delivered: Delivered::default(),
+            due: None,
+            statuses,
+        };
+        tokio::select! {
+            () = running.run(&complain) => {}
+            () = writer::write(client, wanted, complain.clone()) => {}
+        }
+    }
+}
+
+async fn read(file: &std::path::Path) -> Result<Config, String> {
+    let kubeconfig = Kubeconfig::read_from(file).map_err(|error| error.to_string())?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    config.map_err(|error| error.to_string())
+}
+
+/// A controller that runs.
+struct Running {
+    watched: Watched,
+    settings: Settings,
+    folder: Folder,
+    outlet: Outlet,
+    standing: Standing,
+    delivered: Delivered,
+    /// When news are translated: so long after the last, and after the first of them.
+    due: Option<(Instant, Instant)>,
+    statuses: watch::Sender<Vec<crate::statuses::StatusChange>>,
+}
+
+/// What was delivered last.
+#[derive(Default)]
+struct Delivered {
+    number: u64,
+    documents: Arc<BTreeMap<String, String>>,
+    vault: Vault,
+}
+
+impl Running {
+    async fn run(&mut self, complain: &impl Fn(String)) {
+        loop {
+            let due = self
+                .due
+                .filter(|_| self.watched.is_complete())
+                .map(|(quiet, late)| quiet.min(late));
+            tokio::select! {
+                news = self.watched.next() => {
+                    let Some(news) = news else { return };
+                    match self.watched.note(news) {
+                        Followed::Changed => self.note_change(),
+                        Followed::Nothing => {}
+                        Followed::Trouble(text) => {
+                            complain(text);
+                            self.note_change();
+                        }
+                    }
+                }
+                verdict = self.outlet.verdicts() => {
+                    let Some(verdict) = verdict else { return };
+                    self.note_verdict(&verdict, complain);
+                }
+                () = reach(due) => {
+                    self.due = None;
+                    self.translate(complain);
+                }
+            }
+        }
+    }
+
+    fn note_change(&mut self) {
+        let now = Instant::now();
+        let late = self.due.map_or(now + PATIENCE, |(_, late)| late);
+        self.due = Some((now + QUIET, late));
+    }
+
+    fn translate(&mut self, complain: &impl Fn(String)) {
+        let seconds = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
+        let (cluster, now) = (&self.watched.cluster, seconds.to_string());
+        let Translation { documents, vault, statuses } =
+            translate(cluster, &self.settings, &self.standing, &now);
+        if self.delivered.number == 0 || documents != *self.delivered.documents {
+            if let Err(why) = self.deliver(documents, vault) {
+                complain(why);
+            }
+        }
+        self.statuses.send_if_modified(|before| {
+            let is_other = *before != statuses;
+            *before = statuses;
+            is_other
+        });
+    }
+
+    fn deliver(&mut self, documents: BTreeMap<String, String>, vault: Vault) -> Result<(), String> {
+        self.folder.write(&vault).map_err(|error| {
+            format!("cannot write certificates to {}: {error}", self.settings.folder.display())
+        })?;
+        let number = self.delivered.number + 1;
+        let written = documents.iter();
+        let written =
+            written.map(|(name, text)| Document { name: name.clone(), text: text.clone() });
+        let delivery = Delivery::new(number.to_string(), written.collect());
+        let delivery =
+            delivery.map_err(|bad| format!("what the cluster has cannot be served: {bad}"))?;
+        self.delivered = Delivered { number, documents: Arc::new(documents), vault };
+        self.outlet.deliver(delivery);
+        Ok(())
+    }
+
+    fn note_verdict(&mut self, verdict: &Verdict, complain: &impl Fn(String)) {
+        // That on what was replaced meanwhile says nothing of what is there now.
+        if verdict.revision != self.delivered.number.to_string() {
+            return;
+        }
+        let documents = self.delivered.documents.keys().map(String::as_str);
+        self.standing.note(documents, &verdict.refused, verdict.in_force);
+        // What a document said before may be in force in its place, with the files that it named.
+        if verdict.in_force
+            && verdict.refused.is_empty()
+            && let Err(error) = self.folder.keep(&self.delivered.vault)
+        {
+            complain(format!("cannot remove old certificates: {error}"));
+        }
+        self.note_change();
+    }
+}
+
+async fn reach(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}

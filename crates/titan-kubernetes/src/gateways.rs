@@ -1,0 +1,324 @@
+//! Which gateways are ours, where they listen, and what is wrong with their listeners.
+
+use crate::cluster::{Cluster, GATEWAY_GROUP};
+use crate::credentials::{self, Unusable, Vault};
+use crate::names::{hash, joined};
+use crate::objects::{Gateway, GatewayAddress, Key, Listener, RouteKind};
+use crate::settings::{Addressing, Settings};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// A gateway of ours.
+pub(crate) struct Ours<'c> {
+    pub(crate) key: &'c Key,
+    pub(crate) gateway: &'c Gateway,
+    /// Where clients reach it, or why they do not.
+    pub(crate) address: Result<Vec<String>, BadAddress>,
+    pub(crate) listeners: Vec<Judged<'c>>,
+}
+
+/// Why a gateway has no address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum BadAddress {
+    /// It asks for a type that there is not.
+    Unsupported(String),
+    /// It asks for one that is not there.
+    NotUsable(String),
+    /// None is left.
+    NoneLeft,
+}
+
+/// A listener, and what became of it.
+pub(crate) struct Judged<'c> {
+    pub(crate) listener: &'c Listener,
+    /// The socket of Titan's that serves it, where it is served.
+    pub(crate) socket: Option<Socket>,
+    /// The kinds of routes that may attach to it.
+    pub(crate) kinds: Vec<&'static str>,
+    pub(crate) refusal: Option<Unusable>,
+    pub(crate) conflict: Option<Unusable>,
+    pub(crate) unresolved: Option<Unusable>,
+    pub(crate) certificates: Vec<Value>,
+    /// How clients are asked for certificates.
+    pub(crate) clients: Option<Value>,
+    /// How many routes are attached to it.
+    pub(crate) attached: usize,
+}
+
+/// A socket that Titan listens on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Socket {
+    /// What the configuration calls it.
+    pub(crate) name: String,
+    /// Where it is.
+    pub(crate) address: String,
+    pub(crate) port: u16,
+    pub(crate) has_tls: bool,
+}
+
+impl Socket {
+    /// The document that says it.
+    pub(crate) fn document(&self) -> String {
+        format!("listener/{}", self.name)
+    }
+}
+
+impl Judged<'_> {
+    /// The hosts that it is for; empty: all.
+    pub(crate) fn hostname(&self) -> &str {
+        self.listener.hostname.as_deref().unwrap_or_default()
+    }
+}
+
+/// Judges all gateways of these classes.
+pub(crate) fn judged<'c>(
+    cluster: &'c Cluster,
+    classes: &BTreeSet<&str>,
+    settings: &Settings,
+    vault: &mut Vault,
+) -> Vec<Ours<'c>> {
+    let mut gateways: Vec<_> = cluster.gateways.iter().collect();
+    gateways.retain(|(_, it)| classes.contains(it.spec.gateway_class_name.as_str()));
+    gateways.sort_by_key(|(_, gateway)| gateway.metadata.precedence());
+    let mut addresses = Addresses::claimed(&gateways, &settings.addressing);
+    let mut taken = Taken::default();
+    let mut judge = |(key, gateway): (&'c Key, &'c Gateway)| {
+        let address = addresses.of(key, gateway);
+        let mut listeners: Vec<_> = gateway.spec.listeners.iter().map(Judged::new).collect();
+        for judged in &mut listeners {
+            judged.judge((cluster, vault, settings), (key, gateway));
+            let socket = address
+                .as_ref()
+                .ok()
+                .map(|it| socket(&settings.addressing, key, it, judged.listener));
+            taken.give(judged, socket);
+        }
+        Ours { key, gateway, address, listeners }
+    };
+    gateways.into_iter().map(&mut judge).collect()
+}
+
+/// Where a listener of a gateway is, with that address.
+fn socket(addressing: &Addressing, key: &Key, address: &[String], listener: &Listener) -> Socket {
+    let port = listener.port;
+    let (name, address) = match (addressing, address) {
+        (Addressing::Own(_), [address, ..]) => {
+            (joined(&[&key.namespace, &key.name, &port.to_string()]), format!("{address}:{port}"))
+        }
+        _ => (format!("port-{port}"), format!(":{port}")),
+    };
+    Socket { name, address, port, has_tls: listener.protocol == "HTTPS" }
+}
+
+impl<'c> Judged<'c> {
+    fn new(listener: &'c Listener) -> Judged<'c> {
+        Judged {
+            listener,
+            socket: None,
+            kinds: Vec::new(),
+            refusal: None,
+            conflict: None,
+            unresolved: None,
+            certificates: Vec::new(),
+            clients: None,
+            attached: 0,
+        }
+    }
+
+    fn judge(&mut self, with: (&Cluster, &mut Vault, &Settings), (key, gateway): (&Key, &Gateway)) {
+        let Listener { protocol, allowed_routes, .. } = self.listener;
+        let Some(kinds) = kinds_of(protocol) else {
+            let message = format!("{protocol} is not served; HTTP and HTTPS are");
+            self.refusal = Some(Unusable { reason: "UnsupportedProtocol", message });
+            return;
+        };
+        let (kinds, bad) = allowed_kinds(kinds, &allowed_routes.kinds);
+        self.kinds = kinds;
+        self.unresolved = bad;
+        if protocol == "HTTPS" {
+            let (cluster, vault, settings) = with;
+            self.take_certificates((cluster, vault, settings), &key.namespace);
+            self.ask_clients((cluster, vault, settings), (key, gateway));
+        }
+    }
+
+    fn take_certificates(
+        &mut self,
+        (cluster, vault, settings): (&Cluster, &mut Vault, &Settings),
+        namespace: &str,
+    ) {
+        let tls = self.listener.tls.clone().unwrap_or_default();
+        if tls.mode.as_deref() == Some("Passthrough") {
+            let message = "HTTPS is decrypted here: `tls.mode` has to be `Terminate`".to_owned();
+            self.refusal = Some(Unusable { reason: "UnsupportedValue", message });
+        }
+        for to in &tls.certificate_refs {
+            let with = (cluster, &mut *vault, settings.folder.as_path());
+            match credentials::certificate(with, ("Gateway", namespace), to) {
+                Ok(certificate) => self.certificates.push(certificate),
+                Err(why) => self.unresolved = Some(why),
+            }
+        }
+        if tls.certificate_refs.is_empty() {
+            let message = "`tls.certificateRefs` names no certificate".to_owned();
+            self.unresolved = Some(Unusable { reason: "InvalidCertificateRef", message });
+        }
+    }
+
+    fn ask_clients(
+        &mut self,
+        (cluster, vault, settings): (&Cluster, &mut Vault, &Settings),
+        (key, gateway): (&Key, &Gateway),
+    ) {
+        let Some(frontend) = gateway.spec.tls.as_ref().and_then(|it| it.frontend.as_ref()) else {
+            return;
+        };
+        let of_port = frontend.per_port.iter().find(|it| it.port == self.listener.port);
+        let tls = of_port.map_or(&frontend.default, |it| &it.tls);
+        let Some(validation) = &tls.validation else { return };
+        if validation.mode.as_deref() == Some("AllowInsecureFallback") {
+            let message = "clients with invalid certificates are never let in: AllowInsecureFallback is not supported";
+            self.refusal =
+                Some(Unusable { reason: "UnsupportedValue", message: message.to_owned() });
+        }
+        let with = (cluster, vault, settings.folder.as_path());
+        let who = ("Gateway", key.namespace.as_str());
+        let (ca, bad) = credentials::authorities(with, who, &validation.ca_certificate_refs);
+        for Unusable { reason, message } in bad {
+            let reason = if reason == "InvalidKind" { "InvalidCACertificateKind" } else { reason };
+            self.unresolved = Some(Unusable { reason, message });
+        }
+        match ca {
+            Some(ca) => self.clients = Some(json!({ "ca": ca })),
+            // Nobody could be let in.
+            None => {
+                let message = "no authority for certificates of clients can be used".to_owned();
+                self.refusal = Some(Unusable { reason: "NoValidCACertificate", message });
+            }
+        }
+    }
+
+    /// Whether routes can attach to it.
+    pub(crate) fn takes_routes(&self) -> bool {
+        !self.kinds.is_empty()
+    }
+
+    /// Whether it can be served.
+    fn is_usable(&self) -> bool {
+        let needs = self.listener.protocol == "HTTPS";
+        let is_whole = !needs || !self.certificates.is_empty();
+        self.refusal.is_none() && self.conflict.is_none() && self.takes_routes() && is_whole
+    }
+}
+
+/// The kinds of routes that a listener of this protocol takes.
+fn kinds_of(protocol: &str) -> Option<&'static [&'static str]> {
+    match protocol {
+        "HTTP" | "HTTPS" => Some(&["HTTPRoute", "GRPCRoute"]),
+        _ => None,
+    }
+}
+
+/// Those of them that are let in, and what is wrong with the others that are named.
+fn allowed_kinds(
+    kinds: &[&'static str],
+    named: &[RouteKind],
+) -> (Vec<&'static str>, Option<Unusable>) {
+    if named.is_empty() {
+        return (kinds.to_vec(), None);
+    }
+    let (mut allowed, mut bad) = (Vec::new(), None);
+    for RouteKind { group, kind } in named {
+        let is_group = group.as_deref().is_none_or(|group| group == GATEWAY_GROUP);
+        match kinds.iter().find(|it| is_group && *it == kind) {
+            Some(known) => allowed.push(*known),
+            None => {
+                let message = format!("{kind} is no kind of route that this listener takes");
+                bad = Some(Unusable { reason: "InvalidRouteKinds", message });
+            }
+        }
+    }
+    (allowed, bad)
+}
+
+/// Which sockets are used, and for what: each host of a port has one listener.
+#[derive(Default)]
+struct Taken {
+    sockets: BTreeMap<String, (bool, BTreeSet<String>)>,
+}
+
+impl Taken {
+    fn give(&mut self, judged: &mut Judged<'_>, socket: Option<Socket>) {
+        let Some(socket) = socket.filter(|_| judged.takes_routes()) else { return };
+        let host = judged.hostname().to_ascii_lowercase();
+        let fresh = || (socket.has_tls, BTreeSet::new());
+        let (has_tls, hosts) = self.sockets.entry(socket.name.clone()).or_insert_with(fresh);
+        let port = socket.port;
+        if *has_tls != socket.has_tls {
+            let message = format!("a listener before it has port {port} for another protocol");
+            judged.conflict = Some(Unusable { reason: "ProtocolConflict", message });
+        } else if !hosts.insert(host) {
+            let message = format!("a listener before it has the same host on port {port}");
+            judged.conflict = Some(Unusable { reason: "HostnameConflict", message });
+        }
+        judged.socket = judged.is_usable().then_some(socket);
+    }
+}
+
+/// Which addresses of gateways are used.
+struct Addresses<'a> {
+    addressing: &'a Addressing,
+    used: BTreeSet<IpAddr>,
+}
+
+impl<'a> Addresses<'a> {
+    /// Those that gateways ask for are not given to others.
+    fn claimed(gateways: &[(&Key, &Gateway)], addressing: &'a Addressing) -> Addresses<'a> {
+        let wanted = gateways.iter().flat_map(|(_, gateway)| &gateway.spec.addresses);
+        let used = wanted.filter_map(|it| it.value.parse().ok()).collect();
+        Addresses { addressing, used }
+    }
+
+    fn of(&mut self, key: &Key, gateway: &Gateway) -> Result<Vec<String>, BadAddress> {
+        let wanted = gateway.spec.addresses.iter().map(|it| self.check(it));
+        let wanted: Vec<_> = wanted.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+        match self.addressing {
+            Addressing::Shared(addresses) if wanted.is_empty() => Ok(addresses.clone()),
+            // A socket is on one address.
+            Addressing::Own(network) if wanted.is_empty() => {
+                let before = gateway.status["addresses"][0]["value"].as_str();
+                let before = before.and_then(|it| it.parse().ok());
+                let before = before.filter(|it| network.contains(*it) && !self.used.contains(it));
+                let first = &hash(key.to_string().as_bytes())[..8];
+                let first = u32::from_str_radix(first, 16).unwrap_or_default();
+                let free = || network.from(first).find(|it| !self.used.contains(it));
+                let address = before.or_else(free).ok_or(BadAddress::NoneLeft)?;
+                self.used.insert(address);
+                Ok(vec![address.to_string()])
+            }
+            _ => Ok(wanted),
+        }
+    }
+
+    fn check(&self, wanted: &GatewayAddress) -> Result<Option<String>, BadAddress> {
+        let GatewayAddress { of_type, value } = wanted;
+        let of_type = of_type.as_deref().unwrap_or("IPAddress");
+        if !matches!(of_type, "IPAddress" | "Hostname") {
+            return Err(BadAddress::Unsupported(format!(
+                "addresses of the type {of_type} are not supported"
+            )));
+        }
+        if value.is_empty() {
+            return Ok(None);
+        }
+        let is_there = match self.addressing {
+            Addressing::Shared(addresses) => addresses.contains(value),
+            Addressing::Own(network) => value.parse().is_ok_and(|it| network.contains(it)),
+        };
+        match is_there {
+            true => Ok(Some(value.clone())),
+            false => Err(BadAddress::NotUsable(format!("{value} is no address of this gateway"))),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Gateway API of Kubernetes: gateways and routes become Titan's configuration, and Titan's word on them becomes their status.
+//!
+//! | what | module |
+//! |---|---|
+//! | objects of the API, as far as they are read | [`objects`] |
+//! | all that is known of a cluster | [`cluster`] |
+//! | conditions of statuses | [`condition`] |
+//! | names and texts in Titan's configuration | `names` |
+//! | hosts that two are for | `hostname` |
+//! | durations | `duration` |
+//! | what the command line says | [`settings`] |
+//! | who may name objects of other namespaces | `grants` |
+//! | certificates, keys, authorities | [`credentials`] |
+//! | which gateways are ours, and where they listen | `gateways` |
+//! | which routes attach to which listeners | `attach` |
+//! | what routes match | `matches` |
+//! | TLS to pods | `backend_tls` |
+//! | from services to upstreams | `backends` |
+//! | what happens on the way | `filters` |
+//! | what rules do | `rules` |
+//! | what the program says of documents | [`standing`] |
+//! | what is said of objects | [`statuses`] |
+//! | all of it together | [`translate`] |
+//! | the objects of a cluster as they change | `watch` |
+//! | statuses on their way back | `writer` |
+//! | the folder with certificates | `folder` |
+//! | from news to documents and statuses | [`controller`] |
+
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
+
+pub mod objects;
+
+pub mod cluster;
+
+pub mod condition;
+
+mod names;
+
+mod hostname;
+
+mod duration;
+
+pub mod settings;
+
+mod grants;
+
+pub mod credentials;
+
+mod gateways;
+
+mod attach;
+
+mod matches;
+
+mod backend_tls;
+
+mod backends;
+
+mod filters;
+
+mod rules;
+
+pub mod standing;
+
+pub mod statuses;
+
+pub mod translate;
+
+mod watch;
+
+mod writer;
+
+mod folder;
+
+pub mod controller;

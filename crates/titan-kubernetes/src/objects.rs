@@ -1,0 +1,31 @@
+//! The objects of the API, as far as they are read here: fields that nobody reads are not declared.
+
+mod meta;
+
+mod service;
+
+mod gateway;
+
+mod route;
+
+mod policy;
+
+pub use gateway::{
+    AllowedRoutes, CertificateValidation, FrontendTls, Gateway, GatewayAddress, GatewayClass,
+    GatewayClassSpec, GatewaySpec, GatewayTls, Listener, ListenerTls, PortTls, RouteKind,
+    RouteNamespaces, TlsConfig,
+};
+pub use meta::{Key, LabelSelector, Meta, Object, Requirement};
+pub use policy::{
+    BackendTlsPolicy, BackendTlsPolicySpec, GrantFrom, GrantTo, ReferenceGrant, ReferenceGrantSpec,
+    SubjectAltName, TargetRef, TlsValidation,
+};
+pub use route::{
+    BackendRef, Cors, Filter, Fraction, GrpcMatch, GrpcMethod, GrpcRoute, HeaderChanges, HttpMatch,
+    HttpRoute, Mirror, NameValue, ParentRef, PathMatch, PathModifier, Redirect, ReferenceTo, Retry,
+    Rewrite, RouteSpec, Rule, Timeouts, ValueMatch,
+};
+pub use service::{
+    ConfigMap, EndpointConditions, EndpointPort, EndpointSlice, Namespace, Secret, Service,
+    ServiceEndpoint, ServicePort, ServiceSpec,
+};

@@ -1,0 +1,150 @@
+//! GatewayClass and Gateway.
+
+use super::meta::{LabelSelector, Object};
+use super::route::ReferenceTo;
+use serde::Deserialize;
+
+/// A class of gateways, which names its controller.
+pub type GatewayClass = Object<GatewayClassSpec>;
+
+/// Who makes gateways of a class.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct GatewayClassSpec {
+    /// The controller's name.
+    pub controller_name: String,
+    /// Parameters of the class.
+    pub parameters_ref: Option<ReferenceTo>,
+}
+
+/// A gateway.
+pub type Gateway = Object<GatewaySpec>;
+
+/// Where a gateway listens.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct GatewaySpec {
+    /// Its class.
+    pub gateway_class_name: String,
+    /// Its listeners.
+    pub listeners: Vec<Listener>,
+    /// The addresses that it asks for.
+    pub addresses: Vec<GatewayAddress>,
+    /// TLS of all of its listeners.
+    pub tls: Option<GatewayTls>,
+}
+
+/// An address that a gateway asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct GatewayAddress {
+    /// `IPAddress`, the default, `Hostname`, or a name with a domain.
+    #[serde(rename = "type")]
+    pub of_type: Option<String>,
+    /// The address; empty for any one.
+    pub value: String,
+}
+
+/// TLS of all listeners of a gateway.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct GatewayTls {
+    /// To clients.
+    pub frontend: Option<FrontendTls>,
+}
+
+/// TLS to clients, of all ports and of some.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct FrontendTls {
+    /// Of ports that are not named.
+    pub default: TlsConfig,
+    /// Of one port each.
+    pub per_port: Vec<PortTls>,
+}
+
+/// TLS to clients of one port.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct PortTls {
+    /// The port.
+    pub port: u16,
+    /// How TLS is there.
+    pub tls: TlsConfig,
+}
+
+/// How clients are asked for certificates.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct TlsConfig {
+    /// None: they are not asked.
+    pub validation: Option<CertificateValidation>,
+}
+
+/// Which certificates of clients are valid.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CertificateValidation {
+    /// The authorities.
+    pub ca_certificate_refs: Vec<ReferenceTo>,
+    /// `AllowValidOnly`, the default, or `AllowInsecureFallback`.
+    pub mode: Option<String>,
+}
+
+/// A listener of a gateway.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Listener {
+    /// Its name, unique in its gateway.
+    pub name: String,
+    /// The hosts that it is for; none: all.
+    pub hostname: Option<String>,
+    /// The port.
+    pub port: u16,
+    /// `HTTP`, `HTTPS`, `TLS`, `TCP` or `UDP`.
+    pub protocol: String,
+    /// Its certificates.
+    pub tls: Option<ListenerTls>,
+    /// The routes that may attach to it.
+    pub allowed_routes: AllowedRoutes,
+}
+
+/// TLS of a listener.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ListenerTls {
+    /// `Terminate`, the default, or `Passthrough`.
+    pub mode: Option<String>,
+    /// The secrets with its certificates.
+    pub certificate_refs: Vec<ReferenceTo>,
+}
+
+/// The routes that may attach to a listener.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct AllowedRoutes {
+    /// The namespaces that they may be in.
+    pub namespaces: RouteNamespaces,
+    /// Their kinds; empty: all that the protocol takes.
+    pub kinds: Vec<RouteKind>,
+}
+
+/// Namespaces of routes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct RouteNamespaces {
+    /// `Same`, the default, `All` or `Selector`.
+    pub from: Option<String>,
+    /// For the last one.
+    pub selector: Option<LabelSelector>,
+}
+
+/// A kind of route.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct RouteKind {
+    /// The group; none: that of Gateway API.
+    pub group: Option<String>,
+    /// Its name.
+    pub kind: String,
+}

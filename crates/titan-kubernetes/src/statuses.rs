@@ -1,0 +1,307 @@
+//! What is said of objects: conditions, addresses, how many routes are attached.
+
+use crate::attach::Attached;
+use crate::backend_tls::Policies;
+use crate::cluster::{Cluster, GATEWAY_GROUP, Kind};
+use crate::condition::{Condition, written};
+use crate::credentials::Unusable;
+use crate::gateways::{BadAddress, Judged, Ours};
+use crate::objects::{GatewayClass, Key, ParentRef};
+use crate::settings::Settings;
+use crate::standing::{Became, Standing};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// A status that is other than it should be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StatusChange {
+    /// The object's kind.
+    pub kind: Kind,
+    /// The object.
+    pub key: Key,
+    /// What it was when this was found: a later one is judged anew.
+    pub resource_version: String,
+    /// What its status should be, as a merge patch.
+    pub status: Value,
+}
+
+/// What became of a route.
+pub(crate) struct Judgement<'c> {
+    pub(crate) kind: Kind,
+    pub(crate) key: &'c Key,
+    /// Its parents among our gateways.
+    pub(crate) parents: Vec<(&'c ParentRef, Attached)>,
+    pub(crate) document: String,
+    /// Why nothing of it is served.
+    pub(crate) refusal: Option<Unusable>,
+    pub(crate) unresolved: Option<Unusable>,
+}
+
+/// Features of Gateway API that are served, in the order of their names.
+const FEATURES: &[&str] = &[
+    "BackendTLSPolicy",
+    "GRPCRoute",
+    "GRPCRouteNamedRouteRule",
+    "Gateway",
+    "GatewayAddressEmpty",
+    "GatewayFrontendClientCertificateValidation",
+    "GatewayHTTPListenerIsolation",
+    "GatewayPort8080",
+    "GatewayStaticAddresses",
+    "HTTPRoute",
+    "HTTPRoute303RedirectStatusCode",
+    "HTTPRoute307RedirectStatusCode",
+    "HTTPRoute308RedirectStatusCode",
+    "HTTPRouteBackendProtocolH2C",
+    "HTTPRouteBackendProtocolWebSocket",
+    "HTTPRouteBackendTimeout",
+    "HTTPRouteDestinationPortMatching",
+    "HTTPRouteHostRewrite",
+    "HTTPRouteNamedRouteRule",
+    "HTTPRouteParentRefPort",
+    "HTTPRoutePathRedirect",
+    "HTTPRoutePathRewrite",
+    "HTTPRoutePortRedirect",
+    "HTTPRouteQueryParamMatching",
+    "HTTPRouteRequestMirror",
+    "HTTPRouteRequestPercentageMirror",
+    "HTTPRouteRequestTimeout",
+    "HTTPRouteResponseHeaderModification",
+    "HTTPRouteRetry",
+    "HTTPRouteRetryBackendTimeout",
+    "HTTPRouteRetryConnectionError",
+    "HTTPRouteSchemeRedirect",
+    "ReferenceGrant",
+];
+
+/// What is known, and where it is known from.
+type With<'w> = (&'w Cluster, &'w Settings, &'w Standing, &'w str);
+
+/// All statuses that are other than they should be.
+pub(crate) fn changes(
+    with: With<'_>,
+    (classes, gateways, routes, policies): (
+        &BTreeSet<&str>,
+        &[Ours<'_>],
+        &[Judgement<'_>],
+        &Policies<'_>,
+    ),
+) -> Vec<StatusChange> {
+    let (cluster, ..) = with;
+    let mut wanted = Vec::new();
+    for (key, class) in
+        cluster.classes.iter().filter(|(key, _)| classes.contains(key.name.as_str()))
+    {
+        wanted.push((Kind::GatewayClass, key, of_class(class, with.3)));
+    }
+    for ours in gateways {
+        wanted.push((Kind::Gateway, ours.key, of_gateway(ours, with)));
+    }
+    for route in routes {
+        wanted.push((route.kind, route.key, of_route(route, with)));
+    }
+    for policy in policies.all() {
+        let before = cluster.with_status(Kind::BackendTlsPolicy, policy.key);
+        let before = before.map_or(&Value::Null, |(_, status)| &status["ancestors"]);
+        let ours = policy.gateways.iter().map(|gateway| {
+            let who = json!({ "group": GATEWAY_GROUP, "kind": "Gateway", "namespace": gateway.namespace, "name": gateway.name });
+            (who, policy.conditions())
+        });
+        let entries = entries(("ancestorRef", before), ours.collect(), policy.generation(), with);
+        // Those of controllers that are gone do not keep it from being judged.
+        if !(entries.is_empty() && before.is_null()) {
+            wanted.push((Kind::BackendTlsPolicy, policy.key, json!({ "ancestors": entries })));
+        }
+    }
+    let change = |(kind, key, status): (Kind, &Key, Value)| {
+        let (meta, before) = cluster.with_status(kind, key)?;
+        let is_same = status.as_object()?.iter().all(|(name, value)| before[name] == *value);
+        let resource_version = meta.resource_version.clone();
+        (!is_same).then(|| StatusChange { kind, key: key.clone(), resource_version, status })
+    };
+    wanted.into_iter().filter_map(change).collect()
+}
+
+/// Whether a status of a route has entries of a controller. Those of others stay as they are.
+pub(crate) fn has_ours(status: &Value) -> bool {
+    status["parents"].as_array().is_some_and(|parents| !parents.is_empty())
+}
+
+fn of_class(class: &GatewayClass, now: &str) -> Value {
+    let accepted = match &class.spec.parameters_ref {
+        None => Condition::yes("Accepted", "Accepted"),
+        Some(_) => {
+            Condition::no("Accepted", "InvalidParameters", "`parametersRef` is not supported")
+        }
+    };
+    let before = &class.status["conditions"];
+    let features: Vec<_> = FEATURES.iter().map(|name| json!({ "name": name })).collect();
+    json!({
+        "conditions": written(&[accepted], before, class.metadata.generation, now),
+        "supportedFeatures": features,
+    })
+}
+
+fn of_gateway(ours: &Ours<'_>, (_, _, standing, now): With<'_>) -> Value {
+    let (status, generation) = (&ours.gateway.status, ours.gateway.metadata.generation);
+    let mut is_serving = false;
+    let mut is_valid = true;
+    let listeners: Vec<_> = ours
+        .listeners
+        .iter()
+        .map(|judged| {
+            let before = status["listeners"].as_array().into_iter().flatten();
+            let before = before.clone().find(|it| it["name"] == judged.listener.name);
+            let before = before.map_or(&Value::Null, |it| &it["conditions"]);
+            let conditions = of_listener(judged, standing);
+            is_serving |=
+                conditions.iter().any(|it| it.of_type == "Programmed" && it.holds == Some(true));
+            is_valid &= judged.refusal.is_none()
+                && judged.conflict.is_none()
+                && judged.unresolved.is_none();
+            let kinds =
+                judged.kinds.iter().map(|kind| json!({ "group": GATEWAY_GROUP, "kind": kind }));
+            json!({
+                "name": judged.listener.name,
+                "attachedRoutes": judged.attached,
+                "supportedKinds": kinds.collect::<Vec<_>>(),
+                "conditions": written(&conditions, before, generation, now),
+            })
+        })
+        .collect();
+    let accepted = match &ours.address {
+        Err(BadAddress::Unsupported(why)) => Condition::no("Accepted", "UnsupportedAddress", why),
+        _ if ours.listeners.iter().all(|it| it.refusal.is_some() || it.conflict.is_some()) => {
+            Condition::no("Accepted", "ListenersNotValid", "none of its listeners can be served")
+        }
+        _ if !is_valid => {
+            let message = "the statuses of its listeners say what is wrong with them".to_owned();
+            Condition { message, ..Condition::yes("Accepted", "ListenersNotValid") }
+        }
+        _ => Condition::yes("Accepted", "Accepted"),
+    };
+    let programmed = match &ours.address {
+        Err(BadAddress::Unsupported(why)) => Condition::no("Programmed", "Invalid", why),
+        Err(BadAddress::NotUsable(why)) => Condition::no("Programmed", "AddressNotUsable", why),
+        Err(BadAddress::NoneLeft) => Condition::no(
+            "Programmed",
+            "AddressNotAssigned",
+            "no address is left; --address gives more",
+        ),
+        Ok(_) if is_serving => Condition::yes("Programmed", "Programmed"),
+        Ok(_) if is_valid => {
+            Condition::unknown("Programmed", "Pending", "it is about to be served")
+        }
+        Ok(_) => Condition::no("Programmed", "Invalid", "none of its listeners is served"),
+    };
+    let addresses = ours.address.iter().flatten().map(|address| {
+        let is_ip = address.parse::<std::net::IpAddr>().is_ok();
+        json!({ "type": if is_ip { "IPAddress" } else { "Hostname" }, "value": address })
+    });
+    json!({
+        "addresses": addresses.collect::<Vec<_>>(),
+        "conditions": written(&[accepted, programmed], &status["conditions"], generation, now),
+        "listeners": listeners,
+    })
+}
+
+fn of_listener(judged: &Judged<'_>, standing: &Standing) -> Vec<Condition> {
+    let Judged { refusal, conflict, unresolved, .. } = judged;
+    let accepted = match (refusal, conflict) {
+        (Some(Unusable { reason, message }), _) | (None, Some(Unusable { reason, message })) => {
+            Condition::no("Accepted", reason, message)
+        }
+        (None, None) => Condition::yes("Accepted", "Accepted"),
+    };
+    let resolved = match unresolved {
+        Some(Unusable { reason, message }) => Condition::no("ResolvedRefs", reason, message),
+        None => Condition::yes("ResolvedRefs", "ResolvedRefs"),
+    };
+    let conflicted = match conflict {
+        Some(Unusable { reason, message }) => {
+            Condition { holds: Some(true), ..Condition::no("Conflicted", reason, message) }
+        }
+        None => Condition { holds: Some(false), ..Condition::yes("Conflicted", "NoConflicts") },
+    };
+    let programmed = match &judged.socket {
+        None => {
+            Condition::no("Programmed", "Invalid", "it is not served: see the other conditions")
+        }
+        Some(socket) => match standing.of(&socket.document()) {
+            Became::InForce => Condition::yes("Programmed", "Programmed"),
+            Became::Refused(why) => Condition::no("Programmed", "Invalid", why),
+            Became::Pending => {
+                Condition::unknown("Programmed", "Pending", "it is about to be served")
+            }
+        },
+    };
+    vec![accepted, programmed, resolved, conflicted]
+}
+
+fn of_route(route: &Judgement<'_>, with: With<'_>) -> Value {
+    let (cluster, _, standing, _) = with;
+    let (meta, status) = match cluster.with_status(route.kind, route.key) {
+        Some((meta, status)) => (meta, status),
+        None => return Value::Null,
+    };
+    let resolved = match &route.unresolved {
+        Some(Unusable { reason, message }) => Condition::no("ResolvedRefs", reason, message),
+        None => Condition::yes("ResolvedRefs", "ResolvedRefs"),
+    };
+    let ours = route.parents.iter().map(|(parent, attached)| {
+        let accepted = match (&attached.refusal, &route.refusal, standing.of(&route.document)) {
+            (Some(Unusable { reason, message }), _, _)
+            | (None, Some(Unusable { reason, message }), _) => {
+                Condition::no("Accepted", reason, message)
+            }
+            (None, None, Became::Refused(why)) => {
+                Condition::no("Accepted", "UnsupportedValue", why)
+            }
+            (None, None, _) => Condition::yes("Accepted", "Accepted"),
+        };
+        (named(parent), vec![accepted, resolved.clone()])
+    });
+    let entries = entries(("parentRef", &status["parents"]), ours.collect(), meta.generation, with);
+    json!({ "parents": entries })
+}
+
+/// A parent as the route names it.
+fn named(parent: &ParentRef) -> Value {
+    let ParentRef { group, kind, namespace, name, section_name, port } = parent;
+    let mut named = json!({
+        "group": group.as_deref().unwrap_or(GATEWAY_GROUP),
+        "kind": kind.as_deref().unwrap_or("Gateway"),
+        "name": name,
+    });
+    if let Some(namespace) = namespace {
+        named["namespace"] = namespace.as_str().into();
+    }
+    if let Some(section) = section_name {
+        named["sectionName"] = section.as_str().into();
+    }
+    if let Some(port) = port {
+        named["port"] = (*port).into();
+    }
+    named
+}
+
+/// The entries of a list that several controllers have a part in: those of others as they are, and ours.
+fn entries(
+    (key, before): (&str, &Value),
+    ours: Vec<(Value, Vec<Condition>)>,
+    generation: i64,
+    (_, settings, _, now): With<'_>,
+) -> Vec<Value> {
+    let before = before.as_array().into_iter().flatten();
+    let is_ours = |it: &&Value| it["controllerName"] == settings.controller.as_str();
+    let mut entries: Vec<_> = before.clone().filter(|it| !is_ours(it)).cloned().collect();
+    for (who, conditions) in ours {
+        let same = before.clone().filter(is_ours).find(|it| it[key] == who);
+        let conditions_before = same.map_or(&Value::Null, |it| &it["conditions"]);
+        let conditions = written(&conditions, conditions_before, generation, now);
+        let mut entry = json!({ "controllerName": settings.controller, "conditions": conditions });
+        entry[key] = who;
+        entries.push(entry);
+    }
+    entries
+}

@@ -1,0 +1,373 @@
+//! From all that is known of a cluster to documents of Titan's configuration, and to the statuses of its objects. Pure.
+
+use crate::attach::{self, Attached, Attaching};
+use crate::backends::{Backends, Protocol};
+use crate::cluster::{Cluster, Kind};
+use crate::credentials::{Unusable, Vault};
+use crate::gateways::{self, Ours, Socket};
+use crate::hostname;
+use crate::matches::{Match, Matching};
+use crate::names::{document, joined};
+use crate::objects::{Key, Object, RouteSpec, Rule};
+use crate::rules::{self, Action, Making};
+use crate::settings::Settings;
+use crate::standing::Standing;
+use crate::statuses::{self, Judgement, StatusChange};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What follows from all that is known of a cluster.
+pub struct Translation {
+    /// Texts of documents, by name.
+    pub documents: BTreeMap<String, String>,
+    /// The files that they name.
+    pub vault: Vault,
+    /// The statuses that are other than they should be.
+    pub statuses: Vec<StatusChange>,
+}
+
+/// Translates all that is known of a cluster. `now` is written where a condition changes.
+pub fn translate(
+    cluster: &Cluster,
+    settings: &Settings,
+    standing: &Standing,
+    now: &str,
+) -> Translation {
+    let mut vault = Vault::default();
+    let is_ours = |name: &str| name == settings.controller;
+    let classes = cluster.classes.values().filter(|it| is_ours(&it.spec.controller_name));
+    let classes = classes.map(|it| it.metadata.name.as_str()).collect();
+    let mut gateways = gateways::judged(cluster, &classes, settings, &mut vault);
+    let backends = Backends::new(cluster, &mut vault, &settings.folder);
+    let mut translating = Translating {
+        cluster,
+        backends,
+        routes: Vec::new(),
+        documents: BTreeMap::new(),
+        judgements: Vec::new(),
+    };
+
+    translating.routes(&mut gateways, &cluster.http_routes, (Kind::HttpRoute, Protocol::Http));
+    translating.routes(&mut gateways, &cluster.grpc_routes, (Kind::GrpcRoute, Protocol::Grpc));
+    translating.write_routes();
+    translating.write_listeners(&gateways);
+    let Translating { backends, mut documents, judgements, .. } = translating;
+    let (upstreams, policies) = backends.into_parts();
+    documents.extend(upstreams);
+
+    let statuses = statuses::changes(
+        (cluster, settings, standing, now),
+        (&classes, &gateways, &judgements, &policies),
+    );
+    let documents = documents.into_iter().map(|(name, value)| (name, document(value))).collect();
+    Translation { documents, vault, statuses }
+}
+
+/// What is on its way from one to the other.
+struct Translating<'c> {
+    cluster: &'c Cluster,
+    backends: Backends<'c>,
+    routes: Vec<Route>,
+    documents: BTreeMap<String, Value>,
+    judgements: Vec<Judgement<'c>>,
+}
+
+/// A route of Titan's.
+struct Route {
+    document: String,
+    name: String,
+    socket: Socket,
+    hosts: Vec<String>,
+    matching: Match,
+    action: Map<String, Value>,
+    /// The older one comes first, then by name, then in the order of the object.
+    order: (String, String, usize, usize),
+}
+
+impl<'c> Translating<'c> {
+    fn routes<M: Matching>(
+        &mut self,
+        gateways: &mut [Ours<'_>],
+        objects: &'c BTreeMap<Key, Object<RouteSpec<M>>>,
+        (kind, protocol): (Kind, Protocol),
+    ) {
+        for (key, object) in objects {
+            let attaching = Attaching {
+                kind: kind.name(),
+                meta: &object.metadata,
+                hostnames: &object.spec.hostnames,
+            };
+            let parents = object.spec.parent_refs.iter();
+            let attach = |parent| {
+                Some((parent, attach::attached(self.cluster, gateways, &attaching, parent)?))
+            };
+            let parents: Vec<_> = parents.filter_map(attach).collect();
+            if parents.is_empty() && !statuses::has_ours(&object.status) {
+                continue;
+            }
+            for (_, attached) in &parents {
+                for (listener, _) in &attached.listeners {
+                    gateways[attached.gateway].listeners[*listener].attached += 1;
+                }
+            }
+            let document = format!("{}/{key}", kind.name().to_ascii_lowercase());
+            let ours = parents.iter().filter(|(_, it)| it.refusal.is_none());
+            let named = ours.map(|(_, it)| gateways[it.gateway].key.clone()).collect();
+            let made = self.rules(key, object, (kind, protocol), &named);
+            let (refusal, unresolved) = match made {
+                Ok(Made { actions, unresolved }) => {
+                    let refusal =
+                        self.add(&document, (key, object), actions, (&parents, gateways)).err();
+                    (refusal, unresolved)
+                }
+                Err(refusal) => (Some(refusal), None),
+            };
+            self.judgements.push(Judgement { kind, key, parents, document, refusal, unresolved });
+        }
+    }
+
+    /// What the rules of a route do.
+    fn rules<'r, M>(
+        &mut self,
+        key: &Key,
+        object: &'r Object<RouteSpec<M>>,
+        (kind, protocol): (Kind, Protocol),
+        gateways: &BTreeSet<Key>,
+    ) -> Result<Made<'r, M>, Unusable> {
+        let (mut actions, mut unresolved) = (Vec::new(), None);
+        for (at, rule) in object.spec.rules.iter().enumerate() {
+            let name = joined(&[&key.namespace, &key.name, short(kind), &at.to_string()]);
+            let mut making = Making {
+                who: (kind.name(), &key.namespace),
+                gateways,
+                protocol,
+                backends: &mut self.backends,
+                name: &name,
+            };
+            let action = rules::action(rule, &mut making)?;
+            unresolved = unresolved.or_else(|| action.unresolved.clone());
+            actions.push((name, rule, action));
+        }
+        Ok(Made { actions, unresolved })
+    }
+
+    /// Adds the routes of an object, all or none.
+    fn add<M: Matching>(
+        &mut self,
+        document: &str,
+        (key, object): (&Key, &Object<RouteSpec<M>>),
+        actions: Vec<(String, &Rule<M>, Action<'_>)>,
+        (parents, gateways): (&[(&'c crate::objects::ParentRef, Attached)], &[Ours<'_>]),
+    ) -> Result<(), Unusable> {
+        let sockets = sockets(parents, gateways);
+        if sockets.is_empty() {
+            return Ok(());
+        }
+        let (mut routes, mut policies) = (Vec::new(), Map::new());
+        for (rule_at, (name, rule, action)) in actions.into_iter().enumerate() {
+            let matches: Vec<_> =
+                rule.matches.iter().map(Matching::matching).collect::<Result<_, _>>()?;
+            let matches = if matches.is_empty() { vec![Match::all()] } else { matches };
+            for (match_at, matching) in matches.iter().enumerate() {
+                for (socket_at, (socket, hosts)) in sockets.iter().enumerate() {
+                    let scheme = if socket.has_tls { "https" } else { "http" };
+                    let number = format!("{match_at}-{socket_at}");
+                    routes.push(Route {
+                        document: document.to_owned(),
+                        name: joined(&[&name, &number]),
+                        socket: socket.clone(),
+                        hosts: hosts.iter().cloned().collect(),
+                        matching: matching.clone(),
+                        action: action.written(&matching.path, (scheme, socket.port))?,
+                        order: (
+                            object.metadata.creation_timestamp.clone(),
+                            key.to_string(),
+                            rule_at,
+                            match_at,
+                        ),
+                    });
+                }
+            }
+            policies.extend(action.policies);
+        }
+        self.routes.append(&mut routes);
+        let whole = self.documents.entry(document.to_owned()).or_insert_with(|| json!({}));
+        if !policies.is_empty() {
+            whole["policies"] = Value::Object(policies);
+        }
+        Ok(())
+    }
+
+    /// Orders the routes, and leaves out those that another one comes before in every request.
+    fn write_routes(&mut self) {
+        self.routes.sort_by(|a, b| {
+            let path = a.matching.path.cmp(&b.matching.path);
+            let specificity = || b.matching.specificity().cmp(&a.matching.specificity());
+            path.then_with(specificity).then_with(|| a.order.cmp(&b.order))
+        });
+        let (mut path, mut priority) = (None, 0i64);
+        let mut taken: BTreeSet<String> = BTreeSet::new();
+        for route in std::mem::take(&mut self.routes) {
+            if path.as_ref() != Some(&route.matching.path) {
+                (path, priority) = (Some(route.matching.path.clone()), 0);
+            }
+            priority -= 1;
+            let matching = route.matching.written();
+            let matched = Value::Object(matching.clone()).to_string();
+            let is_free =
+                |host: &String| taken.insert(format!("{}\n{host}\n{matched}", route.socket.name));
+            let hosts: Vec<String> = route.hosts.into_iter().filter(is_free).collect();
+            if hosts.is_empty() {
+                continue;
+            }
+            // A route for all hosts comes behind those for one, which this one may be as well.
+            let (all, named): (Vec<_>, Vec<_>) = hosts.into_iter().partition(String::is_empty);
+            for (hosts, suffix) in
+                [(all, ""), (named, "-hosts")].into_iter().filter(|(hosts, _)| !hosts.is_empty())
+            {
+                let mut fields = matching.clone();
+                fields.extend(route.action.clone());
+                let name = if suffix.is_empty() {
+                    route.name.clone()
+                } else {
+                    joined(&[&format!("{}{suffix}", route.name)])
+                };
+                let more = [
+                    ("name", json!(name)),
+                    ("listeners", json!([route.socket.name])),
+                    ("priority", json!(priority)),
+                ];
+                fields.extend(more.map(|(key, value)| (key.to_owned(), value)));
+                if !hosts[0].is_empty() {
+                    fields.insert("host".to_owned(), json!(hosts));
+                }
+                let whole =
+                    self.documents.entry(route.document.clone()).or_insert_with(|| json!({}));
+                match whole["routes"].as_array_mut() {
+                    Some(routes) => routes.push(Value::Object(fields)),
+                    None => whole["routes"] = json!([fields]),
+                }
+            }
+        }
+        // One whose routes are all left out is none.
+        self.documents.retain(|_, whole| whole.get("routes").is_some());
+    }
+
+    /// The sockets, with their certificates, and for each host a response to what no route takes: it would be taken by routes of
+    /// a listener for more hosts otherwise.
+    fn write_listeners(&mut self, gateways: &[Ours<'_>]) {
+        let all = gateways.iter().flat_map(|it| &it.listeners);
+        let mut sockets: BTreeMap<&Socket, Vec<_>> = BTreeMap::new();
+        for judged in all {
+            if let Some(socket) = &judged.socket {
+                sockets.entry(socket).or_default().push(judged);
+            }
+        }
+        let caught: BTreeSet<(String, String)> = self.caught();
+        for (socket, listeners) in sockets {
+            let mut listener = json!({ "name": socket.name, "address": socket.address });
+            if socket.has_tls {
+                let certificates: Vec<_> =
+                    listeners.iter().flat_map(|it| &it.certificates).collect();
+                let mut unique: Vec<&Value> = Vec::new();
+                certificates.into_iter().for_each(|it| {
+                    if !unique.contains(&it) {
+                        unique.push(it);
+                    }
+                });
+                listener["tls"] = json!({ "certificates": unique });
+                if let Some(clients) = listeners.iter().find_map(|it| it.clients.as_ref()) {
+                    listener["tls"]["client_certificates"] = clients.clone();
+                }
+            }
+            let hosts: BTreeSet<_> = listeners
+                .iter()
+                .map(|it| it.hostname().to_ascii_lowercase())
+                .chain([String::new()])
+                .collect();
+            let free = hosts
+                .iter()
+                .filter(|host| !caught.contains(&(socket.name.clone(), (*host).clone())));
+            let refusals: Vec<Value> = free.map(|host| refusal(socket, host)).collect();
+            let mut whole = json!({ "listeners": [listener] });
+            if !refusals.is_empty() {
+                whole["routes"] = refusals.into();
+            }
+            self.documents.insert(socket.document(), whole);
+        }
+    }
+
+    /// Hosts of sockets that have a route for all that comes.
+    fn caught(&self) -> BTreeSet<(String, String)> {
+        let routes = self.documents.values().filter_map(|it| it["routes"].as_array()).flatten();
+        let is_all = |it: &&Value| {
+            it["prefix"] == "/"
+                && ["methods", "headers", "query"].iter().all(|key| it.get(key).is_none())
+        };
+        let caught = routes.filter(is_all).flat_map(|it| {
+            let socket = it["listeners"][0].as_str().unwrap_or_default();
+            let hosts =
+                it["host"].as_array().map(|hosts| hosts.iter().filter_map(Value::as_str).collect());
+            let hosts: Vec<_> = hosts.unwrap_or_else(|| vec![""]);
+            hosts.into_iter().map(move |host| (socket.to_owned(), host.to_owned()))
+        });
+        caught.collect()
+    }
+}
+
+/// What the rules of a route do, and what of that leads to nothing.
+struct Made<'r, M> {
+    actions: Vec<(String, &'r Rule<M>, Action<'r>)>,
+    unresolved: Option<Unusable>,
+}
+
+/// A response to what no route takes.
+fn refusal(socket: &Socket, host: &str) -> Value {
+    let (name, which) = (&socket.name, host.replace('*', "any"));
+    let parts = [name.as_str(), "not-found", &which];
+    let mut route = json!({
+        "name": joined(if host.is_empty() { &parts[..2] } else { &parts }),
+        "listeners": [socket.name],
+        "prefix": "/",
+        "priority": -1_000_000,
+        "respond": { "status": 404 },
+    });
+    if !host.is_empty() {
+        route["host"] = json!([host]);
+    }
+    route
+}
+
+/// The sockets of the listeners that a route is attached to, with its hosts there. Of several listeners on one socket a host
+/// belongs to the one that is most specific.
+fn sockets(
+    parents: &[(&crate::objects::ParentRef, Attached)],
+    gateways: &[Ours<'_>],
+) -> BTreeMap<Socket, BTreeSet<String>> {
+    let mut sockets: BTreeMap<Socket, BTreeSet<String>> = BTreeMap::new();
+    for (_, attached) in parents {
+        let ours = &gateways[attached.gateway];
+        for (at, hosts) in &attached.listeners {
+            let Some(socket) = &ours.listeners[*at].socket else { continue };
+            let own = ours.listeners[*at].hostname();
+            let others = gateways.iter().flat_map(|it| &it.listeners);
+            let others = others.filter(|it| it.socket.as_ref() == Some(socket));
+            let is_elsewhere = |host: &str| {
+                others.clone().map(|it| it.hostname()).any(|other| {
+                    hostname::specificity(other) > hostname::specificity(own)
+                        && hostname::covers(other, host)
+                        && !host.is_empty()
+                })
+            };
+            let hosts = hosts.iter().filter(|host| !is_elsewhere(host)).cloned();
+            sockets.entry(socket.clone()).or_default().extend(hosts);
+        }
+    }
+    sockets.retain(|_, hosts| !hosts.is_empty());
+    sockets
+}
+
+/// Tells names of routes of one kind from those of another one.
+fn short(kind: Kind) -> &'static str {
+    if kind == Kind::GrpcRoute { "grpc" } else { "http" }
+}

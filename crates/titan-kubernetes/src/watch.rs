@@ -1,0 +1,169 @@
+//! Watches the objects of a cluster.
+
+use crate::cluster::{Cluster, Kind};
+use crate::objects::Key;
+use futures_util::stream::{BoxStream, SelectAll, StreamExt, select_all};
+use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Objects of one kind, in one namespace or in all of them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Scope {
+    pub(crate) kind: Kind,
+    pub(crate) namespace: Option<String>,
+}
+
+/// News of one scope.
+pub(crate) struct News {
+    scope: Scope,
+    event: Result<Event<DynamicObject>, watcher::Error>,
+}
+
+/// What is watched, and what is known by now.
+pub(crate) struct Watched {
+    news: SelectAll<BoxStream<'static, News>>,
+    pub(crate) cluster: Cluster,
+    /// Those that have not been listed yet.
+    missing: BTreeSet<Scope>,
+    /// The objects of lists that are not complete.
+    listing: BTreeMap<Scope, BTreeSet<Key>>,
+    /// What was complained about last, of each scope.
+    complaints: BTreeMap<Scope, String>,
+}
+
+/// What followed from news.
+pub(crate) enum Followed {
+    /// Something may be other than before.
+    Changed,
+    /// Nothing.
+    Nothing,
+    /// Something went wrong, which is to be told.
+    Trouble(String),
+}
+
+/// How the API names the objects of a kind.
+pub(crate) fn resource(kind: Kind) -> ApiResource {
+    let (group, version) = kind.group_version();
+    let gvk = GroupVersionKind::gvk(group, version, kind.name());
+    ApiResource::from_gvk_with_plural(&gvk, &kind.plural())
+}
+
+impl Watched {
+    /// Watches these namespaces; none: all of them.
+    pub(crate) fn new(client: &Client, namespaces: &[String]) -> Watched {
+        let mut scopes = BTreeSet::new();
+        for kind in Kind::ALL {
+            let everywhere = Scope { kind, namespace: None };
+            if kind.is_of_cluster() || namespaces.is_empty() {
+                scopes.insert(everywhere);
+                continue;
+            }
+            let within = |it: &String| Scope { kind, namespace: Some(it.clone()) };
+            scopes.extend(namespaces.iter().map(within));
+        }
+        let streams = scopes.iter().map(|scope| stream(client, scope.clone()));
+        Watched {
+            news: select_all(streams),
+            cluster: Cluster::default(),
+            missing: scopes,
+            listing: BTreeMap::new(),
+            complaints: BTreeMap::new(),
+        }
+    }
+
+    /// Whether all is known that there is.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.missing.is_empty()
+    }
+
+    /// Waits for news.
+    pub(crate) async fn next(&mut self) -> Option<News> {
+        self.news.next().await
+    }
+
+    /// Notes news.
+    pub(crate) fn note(&mut self, News { scope, event }: News) -> Followed {
+        let event = match event {
+            Ok(event) => event,
+            Err(error) => return self.note_trouble(scope, &error),
+        };
+        self.complaints.remove(&scope);
+        match event {
+            Event::Init => {
+                self.listing.insert(scope, BTreeSet::new());
+                Followed::Nothing
+            }
+            Event::InitApply(object) => {
+                let key = key_of(&object);
+                self.listing.entry(scope.clone()).or_default().insert(key);
+                self.note_object(scope.kind, &object)
+            }
+            Event::InitDone => {
+                let listed = self.listing.remove(&scope).unwrap_or_default();
+                self.cluster.keep(scope.kind, scope.namespace.as_deref(), &listed);
+                self.missing.remove(&scope);
+                Followed::Changed
+            }
+            Event::Apply(object) => self.note_object(scope.kind, &object),
+            Event::Delete(object) => {
+                self.cluster.forget(scope.kind, &key_of(&object));
+                Followed::Changed
+            }
+        }
+    }
+
+    fn note_object(&mut self, kind: Kind, object: &DynamicObject) -> Followed {
+        let key = key_of(object);
+        let noted = serde_json::to_value(object).map_err(|error| error.to_string());
+        let noted = noted.and_then(|object| self.cluster.note(kind, key.clone(), object));
+        match noted {
+            Ok(()) => Followed::Changed,
+            Err(why) => Followed::Trouble(format!("{} {key} cannot be read: {why}", kind.name())),
+        }
+    }
+
+    /// What is known stays as it is while the API server cannot be reached. A kind that there is not has no objects.
+    fn note_trouble(&mut self, scope: Scope, error: &watcher::Error) -> Followed {
+        let name = scope.kind.name();
+        let text = if is_unknown(error) {
+            self.missing.remove(&scope);
+            self.cluster.keep(scope.kind, scope.namespace.as_deref(), &BTreeSet::new());
+            format!("the API server knows no {name}: its definition is not installed")
+        } else {
+            format!("{name} objects cannot be watched: {error}")
+        };
+        match self.complaints.insert(scope, text.clone()) {
+            Some(before) if before == text => Followed::Nothing,
+            _ => Followed::Trouble(text),
+        }
+    }
+}
+
+fn stream(client: &Client, scope: Scope) -> BoxStream<'static, News> {
+    let resource = resource(scope.kind);
+    let api: Api<DynamicObject> = match &scope.namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    let config = match scope.kind {
+        // No other secrets are read.
+        Kind::Secret => watcher::Config::default().fields("type=kubernetes.io/tls"),
+        _ => watcher::Config::default(),
+    };
+    let events = watcher::watcher(api, config).default_backoff();
+    events.map(move |event| News { scope: scope.clone(), event }).boxed()
+}
+
+fn key_of(object: &DynamicObject) -> Key {
+    let meta = &object.metadata;
+    Key::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
+}
+
+/// Whether the API server does not know the kind.
+fn is_unknown(error: &watcher::Error) -> bool {
+    let watcher::Error::InitialListFailed(kube::Error::Api(status)) = error else { return false };
+    status.code == 404
+}
