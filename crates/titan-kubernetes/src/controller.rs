@@ -184,10 +184,9 @@ impl Running {
         let (cluster, now) = (&self.watched.cluster, seconds.to_string());
         let Translation { documents, vault, statuses } =
             translate(cluster, &self.settings, &self.standing, &now);
-        if self.delivered.number == 0 || documents != *self.delivered.documents {
-            if let Err(why) = self.deliver(documents, vault) {
-                complain(why);
-            }
+        let is_news = self.delivered.number == 0 || documents != *self.delivered.documents;
+        if is_news && let Err(why) = self.deliver(documents, vault) {
+            complain(why);
         }
         self.statuses.send_if_modified(|before| {
             let is_other = *before != statuses;

@@ -27,7 +27,7 @@ impl<'f> Filters<'f> {
             match filter.of_type.as_str() {
                 "RequestHeaderModifier" => sorted.requests.extend(&filter.request_header_modifier),
                 "ResponseHeaderModifier" => {
-                    sorted.responses.extend(&filter.response_header_modifier)
+                    sorted.responses.extend(&filter.response_header_modifier);
                 }
                 "RequestRedirect" => sorted.redirect = filter.request_redirect.as_ref(),
                 "URLRewrite" => sorted.rewrite = filter.url_rewrite.as_ref(),
@@ -208,7 +208,9 @@ pub(crate) fn cors(cors: &Cors) -> Value {
         false if allow_headers.is_empty() => None,
         false => put("headers", json!(allow_headers)),
     };
-    if !expose_headers.is_empty() && !(credentials && any(expose_headers)) {
+    // With credentials, `*` is a name like others.
+    let is_any_name = credentials && any(expose_headers);
+    if !expose_headers.is_empty() && !is_any_name {
         put("expose", json!(expose_headers));
     }
     put("max_age", json!(format!("{}s", max_age.unwrap_or(5).min(86_400))));

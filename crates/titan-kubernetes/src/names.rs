@@ -16,7 +16,9 @@ pub(crate) fn joined(parts: &[&str]) -> String {
     if name.len() <= MAX {
         return name;
     }
-    format!("{}-{}", &name[..name.floor_char_boundary(KEPT)], &hash(name.as_bytes())[..2 * UNIQUE])
+    // Names of objects are ASCII.
+    let kept: String = name.chars().take(KEPT).collect();
+    format!("{kept}-{}", &hash(name.as_bytes())[..2 * UNIQUE])
 }
 
 /// SHA-256, in hexadecimal digits.

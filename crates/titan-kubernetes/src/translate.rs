@@ -353,7 +353,8 @@ fn sockets(
             let others = gateways.iter().flat_map(|it| &it.listeners);
             let others = others.filter(|it| it.socket.as_ref() == Some(socket));
             let is_elsewhere = |host: &str| {
-                others.clone().map(|it| it.hostname()).any(|other| {
+                others.clone().any(|other| {
+                    let other = other.hostname();
                     hostname::specificity(other) > hostname::specificity(own)
                         && hostname::covers(other, host)
                         && !host.is_empty()

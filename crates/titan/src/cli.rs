@@ -30,6 +30,10 @@ mod recorder;
 
 pub(crate) use recorder::{RecorderOptions, TapOptions};
 
+mod kubernetes;
+
+pub(crate) use kubernetes::KubernetesOptions;
+
 mod changes;
 #[cfg(test)]
 mod tests;
@@ -62,6 +66,11 @@ pub(crate) enum Command {
     /// Start the gateway; the default without a command
     #[command(after_help = AFTER_RUN)]
     Run(RunOptions),
+    /// Start the gateway with what Gateway API says in a Kubernetes cluster
+    ///
+    /// It is controller and data plane in one: it reads gateways and routes, serves them, and writes their statuses.
+    #[command(after_help = kubernetes::AFTER_HELP)]
+    Kubernetes(KubernetesOptions),
     /// Have a running gateway read its configuration again, and print what it says
     ///
     /// It puts the file in force that it was started with, or says what is wrong with it and changes nothing.
@@ -202,6 +211,12 @@ pub(crate) struct RunOptions {
 }
 
 impl RunOptions {
+    /// With this file.
+    pub(crate) fn of(file: &Path) -> RunOptions {
+        let config = ConfigOption { config: None };
+        RunOptions { file: Some(file.to_owned()), config, watch: false }
+    }
+
     /// The configuration; none for the demo.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.file.as_deref().or(self.config.config.as_deref())

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | the command line and its help | `cli` |
 //! | `titan run`: start, serve, drain | `run` |
+//! | `titan kubernetes` | `kubernetes` |
 //! | what is printed at the start | `greeting` |
 //! | the gateway without a configuration file | `demo` |
 //! | another process takes over | `upgrade` |
@@ -104,6 +105,8 @@ mod supervisor;
 
 mod run;
 
+mod kubernetes;
+
 use clap::Parser;
 use cli::{Cli, Command};
 use failure::Failure;
@@ -132,7 +135,8 @@ fn main() -> ExitCode {
 
 fn perform(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.into_command() {
-        Command::Run(options) => return run::run(&options),
+        Command::Run(options) => return run::run(&options, None::<kubernetes::Cluster>),
+        Command::Kubernetes(options) => return kubernetes::run(&options),
         Command::Reload(gateway) => return remote::reload(&gateway),
         Command::Upgrade(options) => return remote::upgrade(&options),
         Command::Apply(options) => return changes::apply(&options),

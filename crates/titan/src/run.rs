@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use titan_admin::http::Server;
-use titan_admin::orders::{self, Order};
+use titan_admin::orders::{self, Order, Orders};
 use titan_admin::{Access, Identity, Interface, Reloads, RevocationStore};
 use titan_config::{Config, EventFormat, LogArea, LogLevel};
 use titan_observe::events::{Event, Log, Writer};
@@ -43,6 +43,12 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// What events about the file of revoked tokens are called.
 const REVOKED_TOKENS: (LogArea, &str) = (LogArea::Admin, "revoked_tokens");
+
+/// What tells the gateway of configurations while it runs.
+pub(crate) trait Source {
+    /// Begins to.
+    fn begin(self, orders: Orders, log: Log) -> Result<(), Failure>;
+}
 
 /// The servers beside the gateway itself.
 struct Servers {
@@ -73,7 +79,7 @@ enum Told {
 }
 
 /// Runs the gateway; without a file, the demo.
-pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
+pub(crate) fn run(options: &RunOptions, source: Option<impl Source>) -> Result<ExitCode, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     // Before anything is read, which may take its time: it would end the process, and who rotates files asks nobody whether it can
     // take the signal yet.
@@ -81,7 +87,7 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
     let activated = Activated::take()?;
     let (mut predecessor, inherited) = Predecessor::find()?.unzip();
     let given = (inherited.unwrap_or_default(), activated);
-    let ended = run_after(&mut predecessor, given, options, (runtime, reopen));
+    let ended = run_after(&mut predecessor, given, (options, source), (runtime, reopen));
     match (ended, predecessor) {
         // The process that goes on says it.
         (Err(failure), Some(predecessor)) if predecessor.tell_failure(&failure) => {
@@ -95,7 +101,7 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
 fn run_after(
     predecessor: &mut Option<Predecessor>,
     (mut inherited, activated): (Inherited, Activated),
-    options: &RunOptions,
+    (options, source): (&RunOptions, Option<impl Source>),
     waiting: (Runtime, Signal),
 ) -> Result<ExitCode, Failure> {
     let file = options.file();
@@ -156,6 +162,9 @@ fn run_after(
         let gateway = prepared.start()?;
         let reloads = Arc::new(Reloads::new(documents.public_digest));
         let (orders, ordered) = orders::orders();
+        if let Some(source) = source {
+            source.begin(orders.clone(), log.clone())?;
+        }
         let identity = file.and_then(Identity::of);
         let store_of = store.as_ref();
         let interface =

@@ -2,6 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "what objects say is written where it is used, and read once"
+)]
+
 mod attaching;
 mod backends;
 mod gateways;

@@ -23,25 +23,26 @@ fn the_help_is_worth_reading() {
            titan <COMMAND>
 
     Commands:
-      run       Start the gateway; the default without a command
-      reload    Have a running gateway read its configuration again, and print what it says
-      apply     Put another configuration in force in a running gateway
-      confirm   Keep the configuration that is on trial in a running gateway
-      rollback  Put an earlier configuration in force again in a running gateway
-      history   Print which configurations were in force in a running gateway
-      sources   Print where more of the configuration of a running gateway comes from, and what of it is held back
-      top       Watch a running gateway: rates, durations, errors, endpoints, workers
-      recorder  Show the last exchanges of a running gateway, or everything about one of them
-      tap       Show exchanges of a running gateway as they end
-      upgrade   Have another process take over from a running gateway, and wait until it serves
-      log       Print which events a running gateway writes, and have it write others for a while
-      check     Validate a configuration file and print a summary
-      explain   Show which route a request would take, and why not another
-      test      Run test files: requests, and what a configuration is expected to make of each
-      plan      Show what changes between two configurations, and what becomes weaker
-      cert      Write a certificate for development, and the authority that signed it
-      schema    Print the JSON Schema of the configuration, for editors
-      help      Print this message or the help of the given subcommand(s)
+      run         Start the gateway; the default without a command
+      kubernetes  Start the gateway with what Gateway API says in a Kubernetes cluster
+      reload      Have a running gateway read its configuration again, and print what it says
+      apply       Put another configuration in force in a running gateway
+      confirm     Keep the configuration that is on trial in a running gateway
+      rollback    Put an earlier configuration in force again in a running gateway
+      history     Print which configurations were in force in a running gateway
+      sources     Print where more of the configuration of a running gateway comes from, and what of it is held back
+      top         Watch a running gateway: rates, durations, errors, endpoints, workers
+      recorder    Show the last exchanges of a running gateway, or everything about one of them
+      tap         Show exchanges of a running gateway as they end
+      upgrade     Have another process take over from a running gateway, and wait until it serves
+      log         Print which events a running gateway writes, and have it write others for a while
+      check       Validate a configuration file and print a summary
+      explain     Show which route a request would take, and why not another
+      test        Run test files: requests, and what a configuration is expected to make of each
+      plan        Show what changes between two configurations, and what becomes weaker
+      cert        Write a certificate for development, and the authority that signed it
+      schema      Print the JSON Schema of the configuration, for editors
+      help        Print this message or the help of the given subcommand(s)
 
     Arguments:
       [FILE]
