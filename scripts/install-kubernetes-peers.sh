@@ -1,5 +1,5 @@
 #!/bin/sh
-# Puts what `make cluster` and `make conformance-k8s` need into target/kubernetes: etcd, kube-apiserver and the echo
+# Puts what `make cluster` and `make conformance-k8s` need into target/kubernetes: etcd, kube-apiserver, Helm and the echo
 # server of Gateway API's conformance suite, all built from Go's module proxy. Nothing is installed on the machine. Says
 # what it does; returns at once when everything is there.
 set -eu
@@ -40,5 +40,6 @@ mkdir -p "$PEERS"
 build etcd "$MODULE/etcd" go.etcd.io/etcd/server/v3 "-s -w"
 build kube-apiserver "$MODULE/apiserver" k8s.io/kubernetes/cmd/kube-apiserver "$(version_flags)" \
     ", which takes long the first time; what is compiled is kept if it is interrupted"
+build helm "$MODULE/helm" helm.sh/helm/v3/cmd/helm "-s -w"
 build echo-basic "$MODULE" sigs.k8s.io/gateway-api/conformance/echo-basic "-s -w"
 say "all there: $("$PEERS/etcd" --version | head -n 1), $("$PEERS/kube-apiserver" --version)"
