@@ -397,6 +397,7 @@ impl ShownReason {
             why: match by {
                 DrainedBy::File => "the configuration drains it".to_owned(),
                 DrainedBy::Record => "its SRV record has a weight of 0".to_owned(),
+                DrainedBy::Feed => "it is about to end".to_owned(),
             },
             since: None,
             until: None,

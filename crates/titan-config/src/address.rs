@@ -87,13 +87,17 @@ pub enum EndpointAddress {
     Srv(String),
     /// A socket in the file system.
     Unix(PathBuf),
+    /// What the feed of that name tells of while the gateway runs.
+    Feed(String),
 }
 
 impl EndpointAddress {
     /// The name that stands for it, if it is one.
     pub fn name(&self) -> &str {
         match self {
-            EndpointAddress::Dns { host: name, .. } | EndpointAddress::Srv(name) => name,
+            EndpointAddress::Dns { host: name, .. }
+            | EndpointAddress::Srv(name)
+            | EndpointAddress::Feed(name) => name,
             EndpointAddress::Ip(_) | EndpointAddress::Unix(_) => "",
         }
     }
@@ -111,7 +115,9 @@ impl EndpointAddress {
             }
             EndpointAddress::Ip(address) => listener.clashes(&ListenAddress::Tcp(*address)),
             EndpointAddress::Unix(path) => *listener == ListenAddress::Unix(path.clone()),
-            EndpointAddress::Dns { .. } | EndpointAddress::Srv(_) => false,
+            EndpointAddress::Dns { .. } | EndpointAddress::Srv(_) | EndpointAddress::Feed(_) => {
+                false
+            }
         }
     }
 }
@@ -123,6 +129,7 @@ impl fmt::Display for EndpointAddress {
             EndpointAddress::Dns { host, port } => write!(f, "{host}:{port}"),
             EndpointAddress::Srv(name) => write!(f, "srv:{name}"),
             EndpointAddress::Unix(path) => write!(f, "unix:{}", path.display()),
+            EndpointAddress::Feed(name) => write!(f, "feed:{name}"),
         }
     }
 }
@@ -142,7 +149,7 @@ pub(crate) fn endpoint_address() -> impl Read<Value = EndpointAddress> {
     let shape = TextShape {
         what: "an endpoint's address",
         examples: "`10.0.0.1:8080`, `backend.internal:8080` or `unix:/run/backend.sock`",
-        pattern: Some("^(unix:/.+|srv:.+|.+:[0-9]{1,5})$"),
+        pattern: Some("^(unix:/.+|srv:.+|feed:.+|.+:[0-9]{1,5})$"),
         max: MAX_ADDRESS,
     };
     text(shape, parse_endpoint)
@@ -217,6 +224,9 @@ pub(crate) fn parse_endpoint(text: &str) -> Result<EndpointAddress, Problem> {
     if let Some(name) = text.strip_prefix("srv:") {
         return parse_service(name);
     }
+    if let Some(name) = text.strip_prefix("feed:") {
+        return parse_feed(name);
+    }
     if !text.contains("://") {
         habits::several(text, &[','], "write several endpoints as a list")?;
     }
@@ -247,6 +257,15 @@ fn parse_service(name: &str) -> Result<EndpointAddress, Problem> {
             .help(format!("did you mean `srv:{name}`?")));
     }
     parse_host_name(name).map(EndpointAddress::Srv).map_err(as_part)
+}
+
+fn parse_feed(name: &str) -> Result<EndpointAddress, Problem> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte);
+    if name.is_empty() || !name.bytes().all(is_part) {
+        let problem = Problem::new("the name of a feed has letters, digits, `.`, `_`, `-` and `/`");
+        return Err(problem.help("write it as `feed:kubernetes/shop/front/8080`"));
+    }
+    Ok(EndpointAddress::Feed(name.to_owned()))
 }
 
 fn endpoint_hint(text: &str, problem: Problem) -> Problem {
@@ -333,7 +352,13 @@ mod tests {
         for text in ["0.0.0.0:8080", ":8080", "[::]:8080", "unix:/run/titan.sock", "127.0.0.1:0"] {
             assert_eq!(parse_listen(text).unwrap().to_string(), text);
         }
-        for text in ["10.0.0.1:80", "[2001:db8::1]:80", "a.internal:65535", "unix:/x"] {
+        for text in [
+            "10.0.0.1:80",
+            "[2001:db8::1]:80",
+            "a.internal:65535",
+            "unix:/x",
+            "feed:a/b.c-d_1/8080",
+        ] {
             assert_eq!(parse_endpoint(text).unwrap().to_string(), text);
         }
     }

@@ -250,7 +250,7 @@ fn parse_collector_url(text: &str) -> Result<Url, Problem> {
     let host = if url.host.contains(':') { format!("[{}]", url.host) } else { url.host.clone() };
     match parse_endpoint(&format!("{host}:{}", url.port))? {
         EndpointAddress::Ip(_) | EndpointAddress::Dns { .. } => {}
-        EndpointAddress::Srv(_) | EndpointAddress::Unix(_) => {
+        EndpointAddress::Srv(_) | EndpointAddress::Unix(_) | EndpointAddress::Feed(_) => {
             return Err(Problem::new("its host is missing or malformed"));
         }
     }

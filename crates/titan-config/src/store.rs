@@ -317,7 +317,7 @@ fn parse_address(text: &str) -> Result<ParsedAddress, Problem> {
     let address = match parse_endpoint(&with_port)? {
         EndpointAddress::Ip(address) => StoreAddress::Ip(address),
         EndpointAddress::Dns { host, port } => StoreAddress::Dns { host, port },
-        EndpointAddress::Srv(_) | EndpointAddress::Unix(_) => {
+        EndpointAddress::Srv(_) | EndpointAddress::Unix(_) | EndpointAddress::Feed(_) => {
             return Err(Problem::new("its host is malformed"));
         }
     };

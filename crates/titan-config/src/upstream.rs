@@ -118,7 +118,9 @@ section! {
         /// is resolved again when its TTL expires. `srv:` with a name, such as `srv:_http._tcp.shop.internal`, stands for
         /// the servers in its SRV records (RFC 2782), with the ports, the weights and the order of groups (within this
         /// endpoint's `priority`) that these say; at most 64. `weight` does not count for them. A record whose weight is 0
-        /// drains its server, unless none of that priority has another.
+        /// drains its server, unless none of that priority has another. `feed:` with a name stands for endpoints that the gateway
+        /// itself is told of while it runs, as `titan kubernetes` is by the EndpointSlices of a service: they come and go
+        /// without a reload. No names can stand beside a feed.
         pub(crate) address: At<EndpointAddress> = required(at(endpoint_address())),
         /// Its share relative to the other endpoints, under every balance policy.
         pub(crate) weight: NonZeroU16 = default("1", whole(1..=1_000)),
@@ -231,6 +233,21 @@ impl EndpointDraft {
     }
 }
 
+/// Names are resolved by a thread of their own, which knows of no feeds.
+fn check_feeds(fields: &UpstreamFields, to: &mut Reading<'_>) {
+    let is_feed = |it: &&EndpointDraft| matches!(it.endpoint.address, EndpointAddress::Feed(_));
+    let is_name = |it: &&EndpointDraft| it.endpoint.address.is_name();
+    let endpoints = &fields.endpoints;
+    if let (Some(feed), Some(name)) =
+        (endpoints.iter().find(is_feed), endpoints.iter().find(is_name))
+    {
+        let message = format!("`{}` is a name beside a feed", name.endpoint.address);
+        let error = Diagnostic::error(name.span, message).label("no name can be here");
+        let error = error.also(feed.span, "the feed is here");
+        to.add(error.help("write its addresses, or put it into an upstream of its own"));
+    }
+}
+
 fn check(fields: UpstreamFields, node: &Node, to: &mut Reading<'_>) -> Option<UpstreamFields> {
     let mut seen: HashMap<&EndpointAddress, Span> = HashMap::new();
     for EndpointDraft { endpoint, zone: _, span } in &fields.endpoints {
@@ -241,6 +258,7 @@ fn check(fields: UpstreamFields, node: &Node, to: &mut Reading<'_>) -> Option<Up
             to.add(error.help("to give an endpoint a larger share, set its `weight`"));
         }
     }
+    check_feeds(&fields, to);
     if fields.endpoints.iter().all(|draft| draft.endpoint.is_draining) {
         let span = fields.endpoints.first().map_or(node.span, |draft| draft.span);
         let warning = Diagnostic::warning(span, "all endpoints of this upstream drain");

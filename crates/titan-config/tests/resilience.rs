@@ -25,6 +25,16 @@ fn a_port_for_probes_of_a_unix_socket_is_refused() {
 }
 
 #[test]
+fn a_name_beside_a_feed_is_refused() {
+    let report = report_on("['feed:shop/front', 'a:1']", "max_idle: 1");
+    assert!(report.contains("`a:1` is a name beside a feed"), "{report}");
+    for feed in ["feed:", "feed:a b", "feed:\u{e4}"] {
+        let report = report_on(&format!("['{feed}']"), "max_idle: 1");
+        assert!(report.contains("the name of a feed has letters"), "{report}");
+    }
+}
+
+#[test]
 fn health_that_cannot_be_found_out_is_refused() {
     let cases = [
         ("health: { probe: { http: {} } }", "`path` is missing", "path"),

@@ -45,6 +45,7 @@ use titan_observe::events::Log;
 use titan_observe::observer::{Observer, ObserverWay};
 use titan_policies::jwt::Revocations;
 use titan_upstream::failure_log::FailureDetail;
+use titan_upstream::feeds::Feeds;
 use titan_upstream::monitor::Monitored;
 use titan_upstream::reclaim::Reclaim;
 use tokio::sync::{mpsc, watch};
@@ -334,6 +335,11 @@ impl Loader {
     /// What is told of what happens to the gateway.
     pub fn log(&self) -> &Log {
         &self.0.log
+    }
+
+    /// Where endpoints are told of that come and go without another configuration.
+    pub fn feeds(&self) -> Feeds {
+        Feeds::of(&self.0.registry)
     }
 
     /// What the configuration in force is served from.

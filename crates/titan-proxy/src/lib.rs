@@ -133,6 +133,7 @@ pub use titan_upstream::breaking::BreakerNow;
 pub use titan_upstream::cells::{RetryReason, UpstreamCells};
 pub use titan_upstream::concurrency::ConcurrencyStatus;
 pub use titan_upstream::endpoint::EndpointStatus;
+pub use titan_upstream::feeds::{FedEndpoint, Feed, Feeds, MAX_FED};
 pub use titan_upstream::groups::DrainedBy;
 pub use titan_upstream::health::{Condition, Counts, Fact, Reason, Story};
 pub use titan_upstream::monitor::{

@@ -37,6 +37,8 @@ use titan_policies::jwt::Revocations;
 use titan_policies::list::Shared;
 use titan_policies::transform::Body;
 use titan_store::stores::Stores;
+use titan_upstream::fed;
+use titan_upstream::feeds::Feeds;
 use titan_upstream::h2::Sharing;
 use titan_upstream::members::Upstream;
 
@@ -151,7 +153,12 @@ impl Snapshot {
     ) -> Snapshot {
         let upstreams = config.upstreams.iter().zip(tls);
         let around = (registry, workers);
-        let upstreams = upstreams.map(|(it, tls)| Upstream::of(it, &config.resolver, tls, around));
+        let feeds = Feeds::of(registry);
+        let upstreams = upstreams.map(|(it, tls)| {
+            let upstream = Upstream::of(it, &config.resolver, tls, around);
+            fed::follow(&upstream, &feeds);
+            upstream
+        });
         let routes = config.routes.iter().map(|route| route.name.as_str()).chain([NO_ROUTE]);
         let exemplars = routes.clone().map(|name| Exemplars::of(registry, name));
         let counted = routes.map(|name| Counted::of(registry, name, workers));

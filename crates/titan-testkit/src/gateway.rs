@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::thread;
 use titan_config::Config;
 use titan_proxy::{
-    BreakerWish, EndpointOrder, Event, Field, Files, LoadError, Log, Metrics, RefusedHandshakes,
-    Revocations, Status, UpstreamFailure,
+    BreakerWish, EndpointOrder, Event, Feeds, Field, Files, LoadError, Log, Metrics,
+    RefusedHandshakes, Revocations, Status, UpstreamFailure,
 };
 
 /// A gateway that serves. Dropping it drains it, and fails the test where that takes too long or a worker
@@ -136,6 +136,11 @@ impl Gateway {
     pub fn reloads(&self, text: &str, upstreams: &[&dyn Display]) -> Result<(), LoadError> {
         let config = parse(&complete(text, upstreams));
         self.running().loader().load(&config, &self.files, self.revoked.as_ref()).map(drop)
+    }
+
+    /// Where endpoints are told of that come and go without another configuration.
+    pub fn feeds(&self) -> Feeds {
+        self.running().loader().feeds()
     }
 
     /// A new client of the Unix socket there.

@@ -261,13 +261,15 @@ impl Endpoint {
 }
 
 impl ResolvedEndpoint {
-    /// The endpoint of a configuration; `None` where its address is a name.
+    /// The endpoint of a configuration; `None` where its address is a name or a feed.
     pub fn fixed(endpoint: &titan_config::Endpoint) -> Option<ResolvedEndpoint> {
         let (address, host) = match &endpoint.address {
             EndpointAddress::Ip(address) => (Address::Ip(*address), address.to_string()),
             // A Unix socket has no name that a Host field could carry.
             EndpointAddress::Unix(path) => (Address::Unix(path.clone()), "localhost".to_owned()),
-            EndpointAddress::Dns { .. } | EndpointAddress::Srv(_) => return None,
+            EndpointAddress::Dns { .. } | EndpointAddress::Srv(_) | EndpointAddress::Feed(_) => {
+                return None;
+            }
         };
         let (source, placement) = (endpoint.address.to_string().into(), Placement::of(endpoint));
         Some(ResolvedEndpoint { address, host: host.into(), source, record: None, placement })

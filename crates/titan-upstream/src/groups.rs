@@ -26,6 +26,8 @@ pub enum DrainedBy {
     File,
     /// In its SRV record.
     Record,
+    /// In what tells of it.
+    Feed,
 }
 
 /// What an SRV record says of the place of its server (RFC 2782).

@@ -19,6 +19,7 @@
 //! | the breakers of an upstream and its endpoints | [`breaking`] | `Breaking::enter` |
 //! | a named group of them | [`members`] | `Upstream::set_places` |
 //! | how an upstream and its members are doing | [`status`] | `UpstreamStatus::of` |
+//! | endpoints that something in this process tells of | [`feeds`], [`fed`] | `Feed::publish` |
 //! | names to addresses, again when they expire | [`resolve`] | `NameResolver::keep_fresh` |
 //! | the endpoints that an exchange goes through | [`attempts`] | `Attempts::next` |
 //! | a connection | [`connection`] | `Connection` |
@@ -61,9 +62,15 @@ pub mod endpoint;
 
 pub mod breaking;
 
+pub mod feeds;
+
 pub mod members;
 
 pub mod status;
+
+mod places;
+
+pub mod fed;
 
 pub mod resolve;
 

@@ -9,6 +9,7 @@ use crate::cells::UpstreamCells;
 use crate::concurrency::Concurrency;
 use crate::endpoint::{Address, Endpoint, ResolvedEndpoint};
 use crate::failure_log::FailureLog;
+use crate::feeds::Feed;
 use crate::groups::{Groups, Placement, Selection};
 use crate::health::{Signals, since_start};
 use crate::hedging::Hedging;
@@ -42,6 +43,8 @@ pub struct Upstream {
     in_force: Arc<Mutex<InForce>>,
     /// Whether a task keeps its members up to date.
     is_followed: AtomicBool,
+    /// Those that its endpoints name, in their order. Locked while it takes what they have told.
+    pub(crate) feeds: Mutex<Vec<Arc<Feed>>>,
     /// Closed when it is gone.
     life: watch::Sender<()>,
     /// What goes wrong with it.
@@ -333,6 +336,7 @@ impl Upstream {
             signals: Signals { version: Arc::clone(&version), alarm: Signals::alarm_of(registry) },
             in_force: registry.shared(name(), Mutex::default),
             is_followed: AtomicBool::new(false),
+            feeds: Mutex::default(),
             life: watch::channel(()).0,
             failure_log: registry.shared(name(), FailureLog::default),
             breaking: config

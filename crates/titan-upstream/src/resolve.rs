@@ -4,6 +4,7 @@ use crate::endpoint::{Address, ResolvedEndpoint};
 use crate::failure_log::{Cause, FailureDetail};
 use crate::groups::{Placement, Record};
 use crate::members::{Members, Upstream};
+use crate::places::{tell_change, within_bound};
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{
     ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig,
@@ -17,8 +18,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use titan_config::{Endpoint, EndpointAddress, LogArea, LogLevel};
-use titan_observe::events::{Event, Field, Repeat};
+use titan_config::{Endpoint, EndpointAddress};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
@@ -57,8 +57,6 @@ struct Target {
 const RETRY: Duration = Duration::from_secs(1);
 /// The most addresses that are used of one name, of both families together.
 const MAX_ADDRESSES: usize = 256;
-/// The most endpoints of an upstream, over all its names.
-const MAX_PLACES: usize = 4096;
 /// The most servers that are used of one service.
 const MAX_TARGETS: usize = 64;
 /// The most queries in flight at once; others wait.
@@ -142,7 +140,9 @@ impl NameResolver {
                 EndpointAddress::Dns { host, port } => {
                     names.addresses((host, *port), (&endpoint, None), &known).await
                 }
-                EndpointAddress::Ip(_) | EndpointAddress::Unix(_) => Found::nothing(),
+                EndpointAddress::Ip(_) | EndpointAddress::Unix(_) | EndpointAddress::Feed(_) => {
+                    Found::nothing()
+                }
             }
         }))
     }
@@ -243,47 +243,6 @@ fn some_of(mut addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     addresses.sort_unstable();
     addresses.truncate(MAX_ADDRESSES);
     addresses
-}
-
-/// Says that names stand for other endpoints than before, where they do.
-fn tell_change(upstream: &Upstream, before: &Members) {
-    let (was, is) = (before.endpoints.len(), upstream.members().endpoints.len());
-    if upstream.members().places == before.places {
-        return;
-    }
-    let what = format!("its names stand for other endpoints: {is}, before {was}");
-    let event = Event::new((LogArea::Upstream, LogLevel::Info), "endpoints_changed", what);
-    let event = event.with(Field::Upstream, upstream.config().name.as_str());
-    upstream.log.tell(event.once(Repeat::ByMinute));
-}
-
-/// At most [`MAX_PLACES`] of what the endpoints of an upstream stand for. Those that stand for most lose some, and a line says so.
-fn within_bound(upstream: &Upstream, mut all: Vec<Vec<ResolvedEndpoint>>) -> Vec<ResolvedEndpoint> {
-    let room = room(all.iter().map(Vec::len).collect());
-    for (endpoint, places) in upstream.config().endpoints.iter().zip(&mut all) {
-        let count = places.len();
-        if count > room {
-            let describe =
-                || FailureDetail::of_surplus(endpoint.address.name(), (count, room), MAX_PLACES);
-            upstream.failure_log.note(Cause::Name, describe);
-        }
-        places.truncate(room);
-    }
-    all.concat()
-}
-
-/// How many places each endpoint may have, if they stand for so many: as many as there are, or equally many of those that have more.
-fn room(mut counts: Vec<usize>) -> usize {
-    counts.sort_unstable();
-    let mut left = MAX_PLACES;
-    for (at, count) in counts.iter().enumerate() {
-        let share = left / (counts.len() - at);
-        if *count > share {
-            return share;
-        }
-        left -= count;
-    }
-    MAX_PLACES
 }
 
 /// Why a name has no address, if it has none.
@@ -411,23 +370,6 @@ mod tests {
         let (found, _) = addresses([v4, v6], NonZeroU16::MIN, &[]);
         let half = MAX_ADDRESSES / 2;
         assert_eq!((found.len(), found.iter().filter(|it| it.is_ipv4()).count()), (2 * half, half));
-    }
-
-    #[test]
-    fn an_upstream_has_a_bounded_number_of_endpoints_whatever_its_names_stand_for() {
-        let text = "{ listeners: [':0'], routes: [{ upstream: u }], \
-                    upstreams: { u: ['10.0.0.1:80', 'a.test:80', 'srv:b.test', 'srv:c.test'] } }";
-        let config = titan_config::Config::parse("test", text).unwrap();
-        let registry = titan_io::registry::Registry::default();
-        let upstream = Upstream::of(&config.upstreams[0], &config.resolver, None, (&registry, 1));
-        let place = ResolvedEndpoint::fixed(&config.upstreams[0].endpoints[0]).unwrap();
-        let all = |counts: [usize; 4]| counts.map(|count| vec![place.clone(); count]).to_vec();
-        let told = || upstream.failure_log.take().map(|it| it.1.1.what.clone()).collect::<Vec<_>>();
-        assert_eq!(within_bound(&upstream, all([1, 256, 3000, 839])).len(), MAX_PLACES);
-        assert_eq!(told(), [""; 0]);
-        assert_eq!(within_bound(&upstream, all([1, 256, 16_384, 3000])).len(), MAX_PLACES - 1);
-        let of_b = "b.test stands for 16384 addresses, of which 1919 are used: an upstream has at most 4096 endpoints";
-        assert_eq!(told(), [of_b]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,7 +1,8 @@
 //! Which endpoint gets a request: every policy is asked, and what it asks for counts.
 
 use std::collections::HashSet;
-use titan_proxy::{Condition, EndpointStatus};
+use std::num::NonZeroU16;
+use titan_proxy::{Condition, EndpointStatus, FedEndpoint};
 use titan_testkit::upstream::{self, ok};
 use titan_testkit::{Gate, Gateway, Peer, Response, Upstream, gateway, waits_until};
 
@@ -53,6 +54,33 @@ fn turns_are_taken_by_weight() {
     let text = "upstreams: { u: { endpoints: [{ address: $0, weight: 4 }, { address: $1, weight: 1 }, $2] } }";
     let gateway = gateway(text, &[&a, &b, &c]);
     assert_eq!(shares(&gateway, 60), [40, 10, 10]);
+}
+
+#[test]
+fn endpoints_of_a_feed_come_and_go_while_requests_are_served() {
+    let endpoints = three();
+    for workers in [1, 2] {
+        let text = format!("workers: {workers}\nupstreams: {{ u: 'feed:test/u' }}");
+        let gateway = gateway(&text, &[]);
+        gateway.asks(GET).has_problem(503, "no-endpoint");
+        let feed = gateway.feeds().feed("test/u");
+        let tells = |of: &[&Upstream]| {
+            let fed = |endpoint: &&Upstream| FedEndpoint {
+                address: endpoint.address(),
+                weight: NonZeroU16::MIN,
+                is_remote: false,
+                is_draining: false,
+            };
+            assert_eq!(feed.publish(of.iter().map(fed).collect()), 0);
+        };
+        let [a, b, c] = &endpoints;
+        tells(&[a, b]);
+        assert_eq!(shares(&gateway, 10), [5, 5, 0], "{workers} workers");
+        tells(&[b, c]);
+        assert_eq!(shares(&gateway, 10), [0, 5, 5], "{workers} workers");
+        tells(&[]);
+        gateway.asks(GET).has_problem(503, "no-endpoint");
+    }
 }
 
 #[test]
