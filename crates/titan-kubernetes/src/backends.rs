@@ -8,10 +8,11 @@ use crate::names::joined;
 use crate::objects::{EndpointSlice, Key, ReferenceTo, Service, ServiceEndpoint, ServicePort};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-/// Endpoints of one upstream, as Titan's configuration has it.
-const MAX_ENDPOINTS: usize = 1024;
+/// Where pods listen, by the names of the feeds that upstreams follow.
+pub type Pods = BTreeMap<String, Vec<SocketAddr>>;
 
 /// What serves requests of a route.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,6 +40,7 @@ pub(crate) struct Backends<'c> {
     slices: BTreeMap<Key, Vec<&'c EndpointSlice>>,
     policies: Policies<'c>,
     documents: BTreeMap<String, Value>,
+    pods: Pods,
 }
 
 impl<'c> Backends<'c> {
@@ -50,12 +52,12 @@ impl<'c> Backends<'c> {
             slices.entry(key).or_default().push(slice);
         }
         let policies = Policies::judged(cluster, vault, folder);
-        Backends { cluster, slices, policies, documents: BTreeMap::new() }
+        Backends { cluster, slices, policies, documents: BTreeMap::new(), pods: Pods::new() }
     }
 
-    /// The documents with the upstreams, by name, and what came of TLS to them.
-    pub(crate) fn into_parts(self) -> (BTreeMap<String, Value>, Policies<'c>) {
-        (self.documents, self.policies)
+    /// The documents with the upstreams, by name, who serves there, and what came of TLS to them.
+    pub(crate) fn into_parts(self) -> (BTreeMap<String, Value>, Pods, Policies<'c>) {
+        (self.documents, self.pods, self.policies)
     }
 
     /// Those that serve what is sent to this one, for a route of this kind and namespace that is attached to these gateways.
@@ -71,12 +73,16 @@ impl<'c> Backends<'c> {
         if matches!(tls, Some(BackendTls::Broken)) {
             return Ok(Backend::Insecure);
         }
-        let endpoints = self.endpoints(key, service, port);
-        if endpoints.is_empty() {
+        let pods = self.pods(key, service, port);
+        if pods.is_empty() {
             return Ok(Backend::NoPods);
         }
         let number = port.port.to_string();
-        let mut upstream = Map::from_iter([("endpoints".to_owned(), Value::Array(endpoints))]);
+        // Pods come and go more often than anything else: no document says which there are.
+        let feed = format!("kubernetes/{}/{}/{number}", key.namespace, key.name);
+        let endpoint = format!("feed:{feed}");
+        self.pods.insert(feed, pods);
+        let mut upstream = Map::from_iter([("endpoints".to_owned(), json!([endpoint]))]);
         upstream.insert("protocol".to_owned(), speaks.into());
         if let Some(BackendTls::Verified(tls)) = tls {
             upstream.insert("tls".to_owned(), tls);
@@ -117,7 +123,7 @@ impl<'c> Backends<'c> {
         Ok((key, service, port))
     }
 
-    fn endpoints(&self, key: &Key, service: &Service, port: &ServicePort) -> Vec<Value> {
+    fn pods(&self, key: &Key, service: &Service, port: &ServicePort) -> Vec<SocketAddr> {
         let slices = self.slices.get(key).into_iter().flatten();
         let ready = |it: &ServiceEndpoint| it.conditions.ready != Some(false);
         let ending = |it: &ServiceEndpoint| {
@@ -133,21 +139,15 @@ impl<'c> Backends<'c> {
                 let number = ports.filter(|it| is_named(it.name.as_deref())).find_map(|it| it.port);
                 let Some(number) = number else { continue };
                 let endpoints = slice.endpoints.iter().flatten().filter(|it| is_taken(it));
-                found
-                    .extend(endpoints.filter_map(|it| it.addresses.first()).map(|it| (it, number)));
+                let parsed = |it: &ServiceEndpoint| it.addresses.first()?.parse::<IpAddr>().ok();
+                found.extend(endpoints.filter_map(parsed).map(|it| SocketAddr::new(it, number)));
             }
             found
         };
         // While a rollout ends the last pods, they are better than nobody.
         let found = Some(addresses(&ready)).filter(|it| !it.is_empty());
         let found = found.unwrap_or_else(|| addresses(&ending));
-        let written = found.into_iter().take(MAX_ENDPOINTS).map(|(address, port)| {
-            match address.contains(':') {
-                true => format!("[{address}]:{port}").into(),
-                false => format!("{address}:{port}").into(),
-            }
-        });
-        written.collect()
+        found.into_iter().collect()
     }
 }
 

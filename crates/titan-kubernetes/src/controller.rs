@@ -8,6 +8,7 @@
 //!
 //! A burst of news is translated once. An API server that cannot be reached leaves all as it is.
 
+use crate::backends::Pods;
 use crate::credentials::Vault;
 use crate::folder::Folder;
 use crate::settings::Settings;
@@ -93,8 +94,14 @@ impl Controller {
         Ok(Controller { client, namespaces, settings, folder })
     }
 
-    /// Runs until the program takes nothing more. `complain` tells what goes wrong, and is called from one thread.
-    pub async fn run(self, outlet: Outlet, complain: impl Fn(String) + Clone + 'static) {
+    /// Runs until the program takes nothing more. `publish` is told where pods listen, before documents that need them are delivered;
+    /// `complain` tells what goes wrong. Both are called from one thread.
+    pub async fn run(
+        self,
+        outlet: Outlet,
+        publish: impl FnMut(&Pods),
+        complain: impl Fn(String) + Clone + 'static,
+    ) {
         let Controller { client, namespaces, settings, folder } = self;
         let watched = Watched::new(&client, &namespaces);
         let (statuses, wanted) = watch::channel(Vec::new());
@@ -105,11 +112,12 @@ impl Controller {
             outlet,
             standing: Standing::default(),
             delivered: Delivered::default(),
+            pods: Pods::new(),
             due: None,
             statuses,
         };
         tokio::select! {
-            () = running.run(&complain) => {}
+            () = running.run(publish, &complain) => {}
             () = writer::write(client, wanted, complain.clone()) => {}
         }
     }
@@ -129,6 +137,8 @@ struct Running {
     outlet: Outlet,
     standing: Standing,
     delivered: Delivered,
+    /// Where pods listen, as was told last.
+    pods: Pods,
     /// When news are translated: so long after the last, and after the first of them.
     due: Option<(Instant, Instant)>,
     statuses: watch::Sender<Vec<crate::statuses::StatusChange>>,
@@ -143,7 +153,7 @@ struct Delivered {
 }
 
 impl Running {
-    async fn run(&mut self, complain: &impl Fn(String)) {
+    async fn run(&mut self, mut publish: impl FnMut(&Pods), complain: &impl Fn(String)) {
         loop {
             let due = self
                 .due
@@ -167,7 +177,7 @@ impl Running {
                 }
                 () = reach(due) => {
                     self.due = None;
-                    self.translate(complain);
+                    self.translate(&mut publish, complain);
                 }
             }
         }
@@ -179,11 +189,15 @@ impl Running {
         self.due = Some((now + QUIET, late));
     }
 
-    fn translate(&mut self, complain: &impl Fn(String)) {
+    fn translate(&mut self, publish: &mut impl FnMut(&Pods), complain: &impl Fn(String)) {
         let seconds = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
         let (cluster, now) = (&self.watched.cluster, seconds.to_string());
-        let Translation { documents, vault, statuses } =
+        let Translation { documents, pods, vault, statuses } =
             translate(cluster, &self.settings, &self.standing, &now);
+        if pods != self.pods {
+            publish(&pods);
+            self.pods = pods;
+        }
         let is_news = self.delivered.number == 0 || documents != *self.delivered.documents;
         if is_news && let Err(why) = self.deliver(documents, vault) {
             complain(why);

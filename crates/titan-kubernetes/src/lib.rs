@@ -15,7 +15,7 @@
 //! | which routes attach to which listeners | `attach` |
 //! | what routes match | `matches` |
 //! | TLS to pods | `backend_tls` |
-//! | from services to upstreams | `backends` |
+//! | from services to upstreams, and who serves there | [`backends`] |
 //! | what happens on the way | `filters` |
 //! | what rules do | `rules` |
 //! | what the program says of documents | [`standing`] |
@@ -54,7 +54,7 @@ mod matches;
 
 mod backend_tls;
 
-mod backends;
+pub mod backends;
 
 mod filters;
 

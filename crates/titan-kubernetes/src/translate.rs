@@ -1,7 +1,7 @@
 //! From all that is known of a cluster to documents of Titan's configuration, and to the statuses of its objects. Pure.
 
 use crate::attach::{self, Attached, Attaching};
-use crate::backends::{Backends, Protocol};
+use crate::backends::{Backends, Pods, Protocol};
 use crate::cluster::{Cluster, Kind};
 use crate::credentials::{Unusable, Vault};
 use crate::gateways::{self, Ours, Socket};
@@ -20,6 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Translation {
     /// Texts of documents, by name.
     pub documents: BTreeMap<String, String>,
+    /// Where the pods listen that the upstreams in them follow.
+    pub pods: Pods,
     /// The files that they name.
     pub vault: Vault,
     /// The statuses that are other than they should be.
@@ -52,7 +54,7 @@ pub fn translate(
     translating.write_routes();
     translating.write_listeners(&gateways);
     let Translating { backends, mut documents, judgements, .. } = translating;
-    let (upstreams, policies) = backends.into_parts();
+    let (upstreams, pods, policies) = backends.into_parts();
     documents.extend(upstreams);
 
     let statuses = statuses::changes(
@@ -60,7 +62,7 @@ pub fn translate(
         (&classes, &gateways, &judgements, &policies),
     );
     let documents = documents.into_iter().map(|(name, value)| (name, document(value))).collect();
-    Translation { documents, vault, statuses }
+    Translation { documents, pods, vault, statuses }
 }
 
 /// What is on its way from one to the other.

@@ -6,19 +6,24 @@ use crate::cli::{KubernetesOptions, RunOptions};
 use crate::failure::Failure;
 use crate::run::{self, Source};
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder};
 use std::io;
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 use titan_admin::history::Author;
 use titan_admin::orders::{Change, Orders};
 use titan_config::{LogArea, LogLevel};
+use titan_kubernetes::backends::Pods;
 use titan_kubernetes::controller::{Connection, Controller};
 use titan_kubernetes::settings::{Addressing, Network, Settings};
 use titan_observe::events::{Event, Log};
+use titan_proxy::{FedEndpoint, Feed, Feeds};
 use titan_sources::delivery::Delivery;
 use titan_sources::outlet::{self, Inlet, Verdict};
 use tokio::runtime::{Builder, Runtime};
@@ -115,19 +120,54 @@ pub(crate) struct Cluster {
 
 impl Source for Cluster {
     /// On a thread of its own.
-    fn begin(self, orders: Orders, log: Log) -> Result<(), Failure> {
+    fn begin(self, orders: Orders, feeds: Feeds, log: Log) -> Result<(), Failure> {
         let Cluster { runtime, controller, documents } = self;
+        let mut followed = Followed { feeds, known: BTreeMap::new() };
         let (outlet, inlet) = outlet::outlet("kubernetes");
         let complain = move |what: String| {
             log.tell(Event::new((LogArea::Config, LogLevel::Warn), "kubernetes", what));
         };
         let run = move || {
             runtime.block_on(async {
-                tokio::join!(controller.run(outlet, complain), take(inlet, orders, &documents))
+                let publish = |pods: &Pods| followed.publish(pods);
+                tokio::join!(
+                    controller.run(outlet, publish, complain),
+                    take(inlet, orders, &documents)
+                )
             })
         };
         thread::Builder::new().name("kubernetes".to_owned()).spawn(run)?;
         Ok(())
+    }
+}
+
+/// The feeds of services, which upstreams follow.
+struct Followed {
+    feeds: Feeds,
+    /// Those that are told of: what was told is kept as long as they are.
+    known: BTreeMap<String, Arc<Feed>>,
+}
+
+impl Followed {
+    /// Has these pods get the requests of their services. Pods of services that are not named get none.
+    fn publish(&mut self, pods: &Pods) {
+        for (name, pods) in pods {
+            let fed = |address: &SocketAddr| FedEndpoint {
+                address: *address,
+                weight: NonZeroU16::MIN,
+                is_remote: false,
+                is_draining: false,
+            };
+            let feed = self.known.entry(name.clone()).or_insert_with(|| self.feeds.feed(name));
+            feed.publish(pods.iter().map(fed).collect());
+        }
+        self.known.retain(|name, feed| {
+            let is_named = pods.contains_key(name);
+            if !is_named {
+                feed.publish(Vec::new());
+            }
+            is_named
+        });
     }
 }
 

@@ -29,7 +29,9 @@ use titan_admin::orders::{self, Order, Orders};
 use titan_admin::{Access, Identity, Interface, Reloads, RevocationStore};
 use titan_config::{Config, EventFormat, LogArea, LogLevel};
 use titan_observe::events::{Event, Log, Writer};
-use titan_proxy::{BadCredentials, Files, Gateway, InheritedListener, Loader, PreparedGateway};
+use titan_proxy::{
+    BadCredentials, Feeds, Files, Gateway, InheritedListener, Loader, PreparedGateway,
+};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
@@ -47,7 +49,7 @@ const REVOKED_TOKENS: (LogArea, &str) = (LogArea::Admin, "revoked_tokens");
 /// What tells the gateway of configurations while it runs.
 pub(crate) trait Source {
     /// Begins to.
-    fn begin(self, orders: Orders, log: Log) -> Result<(), Failure>;
+    fn begin(self, orders: Orders, feeds: Feeds, log: Log) -> Result<(), Failure>;
 }
 
 /// The servers beside the gateway itself.
@@ -163,7 +165,7 @@ fn run_after(
         let reloads = Arc::new(Reloads::new(documents.public_digest));
         let (orders, ordered) = orders::orders();
         if let Some(source) = source {
-            source.begin(orders.clone(), log.clone())?;
+            source.begin(orders.clone(), gateway.loader().feeds(), log.clone())?;
         }
         let identity = file.and_then(Identity::of);
         let store_of = store.as_ref();

@@ -124,16 +124,19 @@ fn pods_come_and_go() {
     let starting = json!({ "addresses": ["fd00::7"], "conditions": { "ready": false } });
     let six = json!({ "addresses": ["fd00::7"] });
     for (endpoints, expected) in [
-        (json!([ready, ending, starting]), json!(["10.0.0.9:3000"])),
-        (json!([ending, starting]), json!(["10.0.0.8:3000"])),
-        (json!([six]), json!(["[fd00::7]:3000"])),
+        (json!([ready, ending, starting]), "10.0.0.9:3000"),
+        (json!([ending, starting]), "10.0.0.8:3000"),
+        (json!([six]), "[fd00::7]:3000"),
+        (json!([{ "addresses": ["a.example.com"] }, ready]), "10.0.0.9:3000"),
     ] {
         let mut objects = Objects::new();
         objects.front().service("a", "10.0.0.1").slice("a", endpoints.clone());
         objects.route("cart", json!({ "rules": [{ "backendRefs": [backend("a", 1)] }] }));
         let translated = objects.translated();
         let upstream = &translated.documents["service/shop/a/8080"]["upstreams"]["shop.a.8080"];
-        assert_eq!(upstream["endpoints"], expected, "{endpoints}");
+        assert_eq!(upstream["endpoints"], json!(["feed:kubernetes/shop/a/8080"]), "{endpoints}");
+        let pods = &translated.pods["kubernetes/shop/a/8080"];
+        assert_eq!(pods, &[expected.parse().unwrap()], "{endpoints}");
     }
 }
 

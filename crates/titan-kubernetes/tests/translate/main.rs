@@ -1,7 +1,6 @@
 //! What is made of the objects of a cluster, without a cluster.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
-
 #![allow(
     clippy::needless_pass_by_value,
     reason = "what objects say is written where it is used, and read once"
@@ -14,6 +13,7 @@ mod routes;
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use titan_kubernetes::backends::Pods;
 use titan_kubernetes::cluster::{Cluster, Kind};
 use titan_kubernetes::objects::Key;
 use titan_kubernetes::settings::{Addressing, Network, Settings};
@@ -33,6 +33,8 @@ struct Objects {
 /// What became of it.
 struct Translated {
     documents: BTreeMap<String, Value>,
+    /// Where the pods listen that upstreams follow.
+    pods: Pods,
     statuses: BTreeMap<String, Value>,
 }
 
@@ -118,7 +120,7 @@ impl Objects {
     }
 
     fn translated_with(&self, standing: &Standing) -> Translated {
-        let Translation { documents, statuses, .. } =
+        let Translation { documents, pods, statuses, .. } =
             translate(&self.cluster, &self.settings, standing, NOW);
         let read = documents.iter();
         let documents: BTreeMap<_, Value> =
@@ -127,7 +129,7 @@ impl Objects {
         let statuses = statuses.into_iter();
         let statuses =
             statuses.map(|it| (format!("{} {}", it.kind.name(), it.key), it.status)).collect();
-        Translated { documents, statuses }
+        Translated { documents, pods, statuses }
     }
 
     /// The same once all of it is in force.
