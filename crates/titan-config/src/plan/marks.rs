@@ -471,9 +471,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("address", Mark::Neutral), ("sentinel", Mark::Neutral), ("hash_key", Mark::Neutral), ("username", Mark::Neutral),
         ("password", Mark::Neutral), ("database", Mark::Neutral), ("tls", Mark::Need), ("timeout", Mark::Neutral),
     ]),
-    ("shared_limit", &[
-        ("store", Mark::Neutral), ("without_store", Mark::Scale(&["deny", "local", "", "allow"])),
-    ]),
+    ("shared_limit", &[("store", Mark::Neutral), ("without_store", Mark::Scale(&["deny", "local", "", "allow"]))]),
     ("collector", &[
         ("endpoint", Mark::Neutral), ("protocol", Mark::Neutral), ("headers", Mark::Neutral), ("tls", Mark::Need),
         ("compression", Mark::Neutral), ("timeout", Mark::Neutral), ("service", Mark::Neutral), ("resource", Mark::Neutral),
@@ -487,15 +485,9 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("collector", Mark::Neutral), ("share", Mark::Neutral), ("rate", Mark::Neutral), ("parent", Mark::Neutral),
         ("always", Mark::Neutral), ("propagation", Mark::Neutral),
     ]),
-    ("trace_always", &[
-        ("failures", Mark::Neutral), ("slower_than", Mark::Neutral),
-    ]),
-    ("log_file", &[
-        ("path", Mark::Neutral), ("rotate", Mark::Inside),
-    ]),
-    ("log_rotation", &[
-        ("size", Mark::Neutral), ("age", Mark::Neutral), ("keep", Mark::Smaller),
-    ]),
+    ("trace_always", &[("failures", Mark::Neutral), ("slower_than", Mark::Neutral)]),
+    ("log_file", &[("path", Mark::Neutral), ("rotate", Mark::Inside)]),
+    ("log_rotation", &[("size", Mark::Neutral), ("age", Mark::Neutral), ("keep", Mark::Smaller)]),
     ("syslog", &[
         ("address", Mark::Neutral), ("facility", Mark::Neutral), ("tag", Mark::Neutral),
     ]),

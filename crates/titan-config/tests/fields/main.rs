@@ -40,7 +40,6 @@ const ROWS: &[Row] = &[
     ("file", "admin", "admin: off", "admin: None"),
     ("file", "zone", "zone: z\nupstreams: { a: [{ address: a:1, zone: y }] }", "remote: true"),
     ("file", "state", "state: s", "directory: Some(\"s\")"),
-    ("file", "pressure", "pressure: off", "pressure: None"),
     (
         "pressure",
         "stop_keep_alive",

@@ -3,6 +3,7 @@
 use super::Row;
 
 pub(super) const ROWS: &[Row] = &[
+    ("file", "pressure", "pressure: off", "pressure: None"),
     (
         "route",
         "listeners",
