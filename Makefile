@@ -119,11 +119,11 @@ cluster: ## tests the API server and the stand-in for a cluster that Kubernetes 
 	@cd conformance/kubernetes && test -z "$$(gofmt -l . | tee >(cat >&2))" && go vet ./... && \
 	    go run $(STATICCHECK) ./... && go test -count=1 -p 1 -race -shuffle=on ./...
 
-# K8S_ARGUMENTS are for the suite, as `-run-test=HTTPRouteWeight`.
-conformance-k8s: ## runs Gateway API's conformance suite against the command K8S_CONTROLLER; the report: target/kubernetes/report.yaml
+# Titan itself, where no other command is given. K8S_ARGUMENTS are for the suite, as `-run-test=HTTPRouteWeight`.
+conformance-k8s: export K8S_CONTROLLER ?= $(CARGO_TARGET_DIR)/debug/titan kubernetes --kubeconfig {kubeconfig} --address 127.64.0.0/16
+conformance-k8s: ## runs Gateway API's conformance suite against Titan, or the command K8S_CONTROLLER; the report: target/kubernetes/report.yaml
 	$(call say,conformance-k8s)
-	@test -n "$${K8S_CONTROLLER:-}" || \
-	    { echo "K8S_CONTROLLER has to be the command that starts a controller: NAME --kubeconfig {kubeconfig}" >&2; exit 1; }
+	@cargo build --quiet --workspace --bin titan
 	@scripts/install-kubernetes-peers.sh
 	@cd conformance/kubernetes && go test -count=1 -timeout 90m -v -run '^TestConformance$$' ./suite -args \
 	    -controller "$$K8S_CONTROLLER" -controller-log $(TITAN_KUBERNETES)/controller.log \
