@@ -103,9 +103,7 @@ fn three_gateways_let_as_much_pass_as_one_would() {
     let (lasts, rate) = load();
     let burst = rate / 2;
     let limit = format!("rates: {{ rate: {rate}/s, burst: {burst} }}, shared: s");
-    // Where a machine that runs tests is busy the store may be late, and what passes then is not what is tested here.
-    let store = format!("{}, timeout: 100ms", redis.store());
-    let gateways: Vec<_> = (0..3).map(|_| gateway(&store, &[("p", &limit)])).collect();
+    let gateways: Vec<_> = (0..3).map(|_| gateway(&redis.store(), &[("p", &limit)])).collect();
     gateways.iter().for_each(|gateway| sees(gateway, 3));
     let met: Vec<Met> = thread::scope(|scope| {
         let clients = gateways.iter().flat_map(|gateway| [gateway.address(); 2]);
@@ -177,10 +175,11 @@ fn without_a_store_each_does_what_it_is_told() {
 #[test]
 fn fleets_with_another_key_count_apart() {
     let redis = Redis::start();
-    let limit = [("p", "rates: 1/h, shared: { store: s, without_store: deny }")];
+    let limit = [("p", "rates: 5/h, shared: { store: s, without_store: deny }")];
     let other = redis.store().replace(HASH_KEY, "another key of another fleet");
     let (ours, theirs) = (gateway(&redis.store(), &limit), gateway(&other, &limit));
-    assert_eq!(counted(&ours, "/p"), 200);
+    until("our limit is used up", || counted(&ours, "/p") == 429);
+    // A call may count whose reply comes too late: theirs are more than one.
     assert_eq!(counted(&theirs, "/p"), 200);
     let again = gateway(&redis.store(), &limit);
     assert_eq!(counted(&again, "/p"), 429);
@@ -195,7 +194,7 @@ fn counted(gateway: &Gateway, path: &str) -> u16 {
 #[test]
 fn a_request_waits_for_the_store_as_long_as_it_may() {
     let redis = Redis::start();
-    let store = format!("{}, timeout: 100ms", redis.store());
+    let store = redis.store();
     let limit = [("p", "rates: 1000/h, shared: { store: s, without_store: deny }")];
     let gateway = gateway(&store, &limit);
     assert_eq!(counted(&gateway, "/p"), 200);
