@@ -99,4 +99,13 @@ impl Surroundings for Around {
         let number = Around::number(file)?;
         Ok(self.files[number % self.files.len()].clone())
     }
+
+    /// All files but the first one, where the data wants that.
+    fn delivered(&mut self, source: &str) -> Vec<Document> {
+        let is_wanted = self.choices[source.len() % CHOICES] % 2 == 1;
+        let files = self.files.iter().enumerate().skip(1).filter(|_| is_wanted);
+        files
+            .map(|(number, text)| Document::alone(&format!("source://{source}/{number}"), text))
+            .collect()
+    }
 }
