@@ -159,11 +159,7 @@ export interface Order {
 }
 
 /** Who asked for a change: a signal, the watch of the file, a user of this machine, a token, a source of documents. */
-export type Author =
-  | string
-  | { peer: { uid: number; pid: number | null } }
-  | { token: string }
-  | { source: string };
+export type Author = string | { peer: { uid: number; pid: number | null } } | { token: string } | { source: string };
 
 export interface Entry {
   id: number;
