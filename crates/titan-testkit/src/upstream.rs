@@ -100,6 +100,18 @@ pub fn accepts_nobody() -> Full {
     Full { _queued: std::iter::from_fn(connect).collect(), _socket: socket, address }
 }
 
+/// An address that refuses every connection.
+///
+/// The port is bound until the process ends, and nothing listens at it: one that were only given back would soon be
+/// the port of another test.
+pub fn refuses() -> SocketAddr {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("descriptors are left");
+    socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("a port is free");
+    let address = socket.local_addr().ok().and_then(|address| address.as_socket());
+    std::mem::forget(socket);
+    address.expect("a bound socket has an address")
+}
+
 /// A response with that body, and with fields that are whole lines.
 pub fn ok_with(fields: &str, body: &str) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{fields}\r\n{body}", body.len()).into_bytes()

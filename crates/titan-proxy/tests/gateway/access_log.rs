@@ -143,7 +143,7 @@ fn the_durations_of_a_route_have_the_traces_of_requests() {
 #[test]
 fn a_failure_has_its_code_and_whose_doing_it_was() {
     let log = LogFile::new();
-    let gone = upstream::listens().address();
+    let gone = upstream::refuses();
     let gateway = log.of("", "routes: [{ upstream: u, retries: 0 }]", &[&gone]);
     gateway.get("/").has_status(502);
     gateway.asks("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n").has_status(400);
@@ -164,7 +164,7 @@ fn a_failure_has_its_code_and_whose_doing_it_was() {
 #[test]
 fn retries_and_the_endpoint_that_has_responded_are_told() {
     let log = LogFile::new();
-    let (gone, upstream) = (upstream::listens().address(), upstream::replies(ok("")));
+    let (gone, upstream) = (upstream::refuses(), upstream::replies(ok("")));
     let rest = "upstreams: { u: { endpoints: [$0, $1], balance: round_robin } }";
     let gateway = log.of("", rest, &[&gone, &upstream]);
     gateway.get("/").has_status(200);
@@ -307,7 +307,7 @@ fn streams_of_http2_are_told_one_by_one() {
 fn what_is_told_of_an_attempt_is_that_of_the_last_one() {
     let log = LogFile::new();
     let failing = upstream::replies("HTTP/1.1 503 X\r\nContent-Length: 0\r\n\r\n");
-    let gone = upstream::listens().address();
+    let gone = upstream::refuses();
     let rest = "upstreams: { u: { endpoints: [$0, $1], balance: round_robin } }\n\
         routes: [{ upstream: u, retries: { attempts: 1, statuses: 503 } }]";
     let gateway = log.of("", rest, &[&failing, &gone]);
@@ -397,7 +397,7 @@ fn a_format_is_that_of_its_destination() {
 fn only_what_is_wanted_is_written() {
     const ROUTES: &str = "routes:\n  - { name: a, path: /a, respond: 204 }\n  \
         - { name: b, path: /b, respond: 404 }\n  - { name: none, path: /c, upstream: u }";
-    let gone = upstream::listens().address();
+    let gone = upstream::refuses();
     for (settings, wanted) in [
         ("only: { routes: [a] }", "/a"),
         ("only: { statuses: [404] }", "/b"),

@@ -278,7 +278,7 @@ fn a_backup_gets_nothing_for_what_drains() {
 // field: upstream.spill_below
 #[test]
 fn a_backup_gets_what_the_first_cannot_take() {
-    let ([a, _, c], refused) = (three(), upstream::listens().address());
+    let ([a, _, c], refused) = (three(), upstream::refuses());
     let of = |spill: &str| {
         format!(
             "workers: 1\nupstreams: {{ u: {{ endpoints: [$0, '{refused}', \

@@ -121,7 +121,7 @@ fn failures_in_a_row_open_it_if_they_count() {
 
 #[test]
 fn endpoints_that_cannot_be_reached_and_timeouts_open_it() {
-    let unreachable = upstream::listens().address();
+    let unreachable = upstream::refuses();
     let stalls = upstream::stalls();
     for (counts, address) in [("connect", unreachable), ("timeout", stalls.address())] {
         let settings = format!(

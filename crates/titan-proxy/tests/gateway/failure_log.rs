@@ -1,15 +1,9 @@
 //! What the gateway keeps for its operator when something is wrong with an upstream.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use titan_proxy::UpstreamFailure;
 use titan_testkit::upstream::{self, ok};
 use titan_testkit::{End, Gateway, gateway, waits_until};
-
-/// An address at which nothing listens.
-fn refuses() -> SocketAddr {
-    // Bound and then released; the kernel does not reuse it soon.
-    upstream::listens().address()
-}
 
 /// A gateway with a route `shop` to the upstream `u` of these endpoints.
 fn shop(endpoints: &str, settings: &str) -> Gateway {
@@ -34,7 +28,7 @@ fn only(gateway: &Gateway) -> UpstreamFailure {
 
 #[test]
 fn an_endpoint_that_refuses_is_reported_with_route_endpoint_and_request() {
-    let address = refuses();
+    let address = upstream::refuses();
     let gateway = shop(&format!("['{address}']"), "");
     let response = gateway.get("/secret?token=secret").has_status(502);
     let failure = only(&gateway);
@@ -64,7 +58,7 @@ fn a_service_that_decides_and_fails_is_reported_with_the_route() {
     let text = format!(
         "routes: [{{ name: shop, respond: 204, apply: p }}]\nupstreams: {{ sso: '{}' }}\n\
          policies: {{ p: {{ authorise: {{ forward_auth: {{ upstream: sso }} }} }} }}",
-        refuses()
+        upstream::refuses()
     );
     let gateway = gateway(&text, &[]);
     gateway.get("/").has_status(503);
@@ -73,14 +67,14 @@ fn a_service_that_decides_and_fails_is_reported_with_the_route() {
 
 #[test]
 fn many_failures_are_one_and_a_number() {
-    let gateway = shop(&format!("['{}']", refuses()), "");
+    let gateway = shop(&format!("['{}']", upstream::refuses()), "");
     (0..20).for_each(|_| drop(gateway.get("/").has_status(502)));
     assert_eq!(only(&gateway).count, 20);
 }
 
 #[test]
 fn an_endpoint_that_fails_is_reported_where_another_has_responded() {
-    let bad = refuses();
+    let bad = upstream::refuses();
     let good = upstream::replies(ok("good"));
     let gateway = gateway("upstreams: { u: [\"$0\", $1] }", &[&bad, &good]);
     (0..2).for_each(|_| drop(gateway.get("/").has_status(200)));

@@ -40,7 +40,7 @@ fn responses_of_the_gateway_end_in_the_middle_too() {
         \x20 - { prefix: /, upstream: u }\nupstreams: { u: $1 }";
     let folder = Folder::new("fault-files");
     std::fs::write(folder.join("page.txt"), "0123456789").expect("the folder is there");
-    let gateway = gateway(text, &[&folder.join("").display(), &upstream::listens().address()]);
+    let gateway = gateway(text, &[&folder.join("").display(), &upstream::refuses()]);
     for (path, status) in [("/said", 200), ("/files/page.txt", 200), ("/nobody", 502)] {
         let mut client = gateway.connects();
         client.sends(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));

@@ -214,10 +214,7 @@ fn nothing_goes_on_without_a_response_in_time() {
 #[test]
 fn nothing_goes_on_without_a_response_that_is_one() {
     let to = upstream::replies(upstream::ok("x"));
-    let nobody = {
-        let gone = upstream::listens();
-        gone.address()
-    };
+    let nobody = upstream::refuses();
     under(&to, &nobody, "", "").get("/").has_problem(503, "auth-service");
     for response in [
         "",
@@ -394,10 +391,7 @@ fn a_service_of_http2_is_asked_too() {
 #[test]
 fn another_endpoint_is_asked_where_one_is_not_there() {
     let (to, auth) = (upstream::replies(upstream::ok("x")), upstream::replies(says("200", "", "")));
-    let gone = {
-        let gone = upstream::listens();
-        gone.address()
-    };
+    let gone = upstream::refuses();
     let text = "policies: { p: { authorise: { forward_auth: { upstream: auth } } } }\n\
          apply: [p]\nupstreams: { u: $0, auth: [$1, $2] }";
     let gateway = gateway(text, &[&to, &auth, &gone]);

@@ -172,9 +172,7 @@ fn other_requests_go_without_te_trailers() {
 
 #[test]
 fn a_failure_of_the_gateway_is_a_status() {
-    let nobody = upstream::listens();
-    let gone = nobody.address();
-    drop(nobody);
+    let gone = upstream::refuses();
     let text = format!(
         "upstreams: {{ u: {{ endpoints: \"{gone}\", protocol: h2 }} }}\n\
          routes: [{{ path: /a.B/Connect, upstream: u }}, \

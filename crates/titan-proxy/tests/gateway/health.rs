@@ -427,7 +427,7 @@ fn what_returns_takes_more_and_more() {
 
 #[test]
 fn the_last_endpoint_is_never_ejected() {
-    let refused = upstream::listens().address();
+    let refused = upstream::refuses();
     let text = format!(
         "routes: [{{ upstream: u, retries: 0 }}]\nupstreams: {{ u: {{ endpoints: ['{refused}'], ejection: {{ max_share: 100% }} }} }}"
     );

@@ -200,7 +200,7 @@ fn a_mirror_that_stalls_counts_as_one_that_fails() {
 
 #[test]
 fn a_mirror_that_fails_is_not_noticed() {
-    let refuses = upstream::listens().address();
+    let refuses = upstream::refuses();
     let closes = upstream::replies("").then_closes();
     let garbage = upstream::replies("HTTP/9.9 garbage\0\r\n\r\n");
     let breaks_off =
@@ -320,7 +320,7 @@ fn a_request_that_its_upstream_has_not_got_is_not_copied() {
 /// A mirror would get the load that its requests' upstream is spared.
 #[test]
 fn a_request_that_no_endpoint_gets_is_not_copied() {
-    let (refuses, shadow) = (upstream::listens().address(), upstream::replies(ok("")));
+    let (refuses, shadow) = (upstream::refuses(), upstream::replies(ok("")));
     let gateway = mirrored("", &[&refuses, &shadow]);
     gateway.get("/").has_status(502);
     waits_for_dropped(&gateway, "not-sent", 1);

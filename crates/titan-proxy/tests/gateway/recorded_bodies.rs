@@ -275,7 +275,7 @@ fn what_has_come_of_a_body_is_kept_where_no_more_comes() {
 
 #[test]
 fn a_problem_is_kept_where_an_endpoint_sends_no_response() {
-    let gateway = gateway(&recording("1KiB", ""), &[&upstream::listens().address()]);
+    let gateway = gateway(&recording("1KiB", ""), &[&upstream::refuses()]);
     let problem = gateway.asks(&post("/", "abc")).has_problem(502, "connect");
     assert_eq!(bodies(&gateway, &problem).1, whole(&problem.text()));
 }

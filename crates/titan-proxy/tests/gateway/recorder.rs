@@ -96,7 +96,7 @@ routes: [{ path: /, respond: 204, apply: [slow] }, { path: /hidden, respond: 204
 
 #[test]
 fn each_attempt_is_kept() {
-    let (dead, alive) = (upstream::listens().address(), upstream::replies(ok_with("", "a")));
+    let (dead, alive) = (upstream::refuses(), upstream::replies(ok_with("", "a")));
     let gateway = gateway(
         "routes: [{ upstream: u }]\nupstreams: { u: { endpoints: [\"$0\", $1], balance: round_robin } }",
         &[&dead, &alive],

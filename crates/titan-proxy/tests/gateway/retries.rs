@@ -1,19 +1,12 @@
 //! What happens when a connection or an endpoint fails: which endpoint is tried next, and which is not.
 
 use crate::between_under;
-use std::net::SocketAddr;
 use titan_testkit::h2::Head;
 use titan_testkit::upstream::{self, ok};
 use titan_testkit::{End, Gateway, Listening, Peer, gateway};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
-
-/// An address at which nothing listens.
-fn refuses() -> SocketAddr {
-    // Bound and then released; the kernel does not reuse it soon.
-    upstream::listens().address()
-}
 
 /// A gateway with a connection to its endpoint that has served one request of that client.
 fn used() -> (Listening, Gateway, Peer, Peer) {
@@ -115,7 +108,7 @@ fn a_failed_post_does_not_go_to_another_endpoint() {
 fn a_refused_connection_sends_any_request_elsewhere() {
     let upstream = upstream::responds(|request| ok(&request.text()));
     for request in [GET, POST] {
-        let gateway = gateway("upstreams: { u: [\"$0\", $1] }", &[&refuses(), &upstream]);
+        let gateway = gateway("upstreams: { u: [\"$0\", $1] }", &[&upstream::refuses(), &upstream]);
         for _ in 0..4 {
             gateway.asks(request).has_status(200);
         }
@@ -145,7 +138,10 @@ fn there_are_as_many_retries_as_the_route_says() {
 
 #[test]
 fn no_endpoint_that_can_be_reached_is_a_502() {
-    let gateway = gateway("upstreams: { u: [\"$0\", \"$1\"] }", &[&refuses(), &refuses()]);
+    let gateway = gateway(
+        "upstreams: { u: [\"$0\", \"$1\"] }",
+        &[&upstream::refuses(), &upstream::refuses()],
+    );
     gateway.get("/").has_problem(502, "connect");
 }
 
