@@ -159,16 +159,24 @@ fn check_prefix(path: &MatchPath) -> Result<(), Unusable> {
     }
 }
 
-/// The share of requests that is copied, in percent.
-pub(crate) fn mirrored_share(mirror: &Mirror) -> u32 {
-    match (mirror.percent, mirror.fraction) {
-        (Some(percent), _) => percent.min(100),
+/// The share of requests that is copied, as the configuration has it; none where none is.
+pub(crate) fn mirrored_share(mirror: &Mirror) -> Option<String> {
+    const WHOLE: u64 = 100 * 100;
+    let hundredths = match (mirror.percent, mirror.fraction) {
+        (Some(percent), _) => u64::from(percent) * 100,
         (None, Some(Fraction { numerator, denominator })) => {
-            let whole = u64::from(denominator.unwrap_or(100).max(1));
-            let percent = u64::from(numerator) * 100 / whole;
-            u32::try_from(percent.min(100)).unwrap_or(100)
+            let (part, whole) = (u64::from(numerator), u64::from(denominator.unwrap_or(100)));
+            // Of few requests a few are copied: what is asked for is not nothing.
+            let least = u64::from(part > 0);
+            (part * WHOLE).checked_div(whole).unwrap_or(WHOLE).max(least)
         }
-        (None, None) => 100,
+        (None, None) => WHOLE,
+    };
+    let hundredths = hundredths.min(WHOLE);
+    match (hundredths / 100, hundredths % 100) {
+        (0, 0) => None,
+        (percent, 0) => Some(format!("{percent}%")),
+        (percent, rest) => Some(format!("{percent}.{rest:02}%")),
     }
 }
 
@@ -254,13 +262,18 @@ mod tests {
     #[test]
     fn a_share_is_a_percentage_or_a_fraction() {
         for (text, expected) in [
-            ("{}", 100),
-            (r#"{"percent": 42}"#, 42),
-            (r#"{"fraction": {"numerator": 1, "denominator": 2}}"#, 50),
-            (r#"{"fraction": {"numerator": 7}}"#, 7),
-            (r#"{"fraction": {"numerator": 7, "denominator": 0}}"#, 100),
+            ("{}", Some("100%")),
+            (r#"{"percent": 42}"#, Some("42%")),
+            (r#"{"percent": 0}"#, None),
+            (r#"{"fraction": {"numerator": 1, "denominator": 2}}"#, Some("50%")),
+            (r#"{"fraction": {"numerator": 1, "denominator": 800}}"#, Some("0.12%")),
+            (r#"{"fraction": {"numerator": 1, "denominator": 1000000}}"#, Some("0.01%")),
+            (r#"{"fraction": {"numerator": 0, "denominator": 9}}"#, None),
+            (r#"{"fraction": {"numerator": 7}}"#, Some("7%")),
+            (r#"{"fraction": {"numerator": 7, "denominator": 0}}"#, Some("100%")),
         ] {
-            assert_eq!(mirrored_share(&serde_json::from_str(text).unwrap()), expected, "{text}");
+            let share = mirrored_share(&serde_json::from_str(text).unwrap());
+            assert_eq!(share.as_deref(), expected, "{text}");
         }
     }
 }

@@ -245,23 +245,40 @@ fn allowed_kinds(
 /// Which sockets are used, and for what: each host of a port has one listener.
 #[derive(Default)]
 struct Taken {
-    sockets: BTreeMap<String, (bool, BTreeSet<String>)>,
+    sockets: BTreeMap<String, Use>,
+}
+
+/// What a socket is used for.
+struct Use {
+    has_tls: bool,
+    /// Whose certificates clients show: they do so before they say which host they want.
+    clients: Option<Value>,
+    hosts: BTreeSet<String>,
 }
 
 impl Taken {
     fn give(&mut self, judged: &mut Judged<'_>, socket: Option<Socket>) {
         let Some(socket) = socket.filter(|_| judged.takes_routes()) else { return };
         let host = judged.hostname().to_ascii_lowercase();
-        let fresh = || (socket.has_tls, BTreeSet::new());
-        let (has_tls, hosts) = self.sockets.entry(socket.name.clone()).or_insert_with(fresh);
-        let port = socket.port;
-        if *has_tls != socket.has_tls {
-            let message = format!("a listener before it has port {port} for another protocol");
-            judged.conflict = Some(Unusable { reason: "ProtocolConflict", message });
-        } else if !hosts.insert(host) {
-            let message = format!("a listener before it has the same host on port {port}");
-            judged.conflict = Some(Unusable { reason: "HostnameConflict", message });
-        }
+        let (has_tls, clients) = (socket.has_tls, judged.clients.clone());
+        let fresh = || Use { has_tls, clients: clients.clone(), hosts: BTreeSet::new() };
+        let used = self.sockets.entry(socket.name.clone()).or_insert_with(fresh);
+        let conflict = if used.has_tls != has_tls {
+            Some(("ProtocolConflict", "has the port for another protocol"))
+        } else if used.clients != clients {
+            Some((
+                "ProtocolConflict",
+                "has the port with other authorities for certificates of clients",
+            ))
+        } else if !used.hosts.insert(host) {
+            Some(("HostnameConflict", "has the same host on the port"))
+        } else {
+            None
+        };
+        judged.conflict = conflict.map(|(reason, which)| Unusable {
+            reason,
+            message: format!("port {}: a listener before it {which}", socket.port),
+        });
         judged.socket = judged.is_usable().then_some(socket);
     }
 }

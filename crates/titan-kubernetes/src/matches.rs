@@ -111,12 +111,25 @@ fn conditions(
     for ValueMatch { of_type, name, value } in all {
         let condition = match of_type.as_deref().unwrap_or("Exact") {
             "Exact" => json!(value),
-            "RegularExpression" => json!({ "regex": format!("^(?:{value})$") }),
+            "RegularExpression" => json!({ "regex": whole(name, value)? }),
             other => return Err(unsupported(format!("values are not matched by {other}"))),
         };
         conditions.entry(name_of(name)).or_insert(condition);
     }
     Ok(conditions)
+}
+
+/// An expression that has to match all of a value.
+fn whole(name: &str, expression: &str) -> Result<String, Unusable> {
+    match regex::bytes::Regex::new(expression) {
+        Ok(_) => Ok(format!("^(?:{expression})$")),
+        Err(error) => {
+            // It draws the expression over several lines; what is wrong stands in the last one.
+            let told = error.to_string();
+            let why = told.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            Err(unsupported(format!("{name}: `{expression}` is no regular expression: {why}")))
+        }
+    }
 }
 
 /// A path of which nothing is a pattern.
@@ -167,9 +180,17 @@ mod tests {
                 .map(|it| serde_json::from_str::<Value>(it).unwrap());
             assert_eq!(found, expected, "{text}");
         }
-        let bad =
-            written(r#"{"path": {"type": "RegularExpression", "value": "/a+"}}"#).unwrap_err();
-        assert_eq!(bad.reason, "UnsupportedValue");
+        for (text, why) in [
+            (r#"{"path": {"type": "RegularExpression", "value": "/a+"}}"#, "paths are not matched"),
+            (
+                r#"{"headers": [{"name": "A", "type": "RegularExpression", "value": "a(b"}]}"#,
+                "A: `a(b` is no regular expression: unclosed group",
+            ),
+        ] {
+            let bad = written(text).unwrap_err();
+            assert_eq!(bad.reason, "UnsupportedValue");
+            assert!(bad.message.starts_with(why), "{}", bad.message);
+        }
     }
 
     #[test]

@@ -161,8 +161,9 @@ impl Action<'_> {
         let Some(mirror) = filters.mirrors.first() else { return Ok(()) };
         match making.resolve(&mirror.backend_ref) {
             Ok(Backend::Upstream(upstream)) if self.fields.contains_key("upstream") => {
-                let share = filters::mirrored_share(mirror);
-                self.put("mirror", json!({ "upstream": upstream, "share": format!("{share}%") }));
+                if let Some(share) = filters::mirrored_share(mirror) {
+                    self.put("mirror", json!({ "upstream": upstream, "share": share }));
+                }
             }
             Ok(_) => {}
             Err(why) => self.unresolved = Some(why),

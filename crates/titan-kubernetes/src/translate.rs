@@ -278,6 +278,7 @@ impl<'c> Translating<'c> {
                     }
                 });
                 listener["tls"] = json!({ "certificates": unique });
+                // All listeners of a socket have the same.
                 if let Some(clients) = listeners.iter().find_map(|it| it.clients.as_ref()) {
                     listener["tls"]["client_certificates"] = clients.clone();
                 }

@@ -165,3 +165,33 @@ fn gateways_share_what_they_listen_on_where_there_is_no_network() {
         );
     }
 }
+
+#[test]
+fn gateways_that_let_other_clients_in_do_not_share_a_port() {
+    let pem =
+        |text: &str| format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n");
+    let mut objects = Objects::new();
+    objects.settings.addressing = Addressing::Shared(Vec::new());
+    for (gateway, authority) in [("a", Some("x")), ("b", Some("y")), ("c", None), ("d", Some("x"))]
+    {
+        let host = format!("{gateway}.example.com");
+        let listener = json!({ "name": "tls", "port": 443, "protocol": "HTTPS", "hostname": host });
+        let refs =
+            authority.map(|name| json!([{ "group": "", "kind": "ConfigMap", "name": name }]));
+        let tls = refs.map(|refs| {
+            json!({ "frontend": { "default": { "validation": { "caCertificateRefs": refs } } } })
+        });
+        let spec = json!({ "gatewayClassName": "titan", "listeners": [listener], "tls": tls });
+        objects.add(Kind::Gateway, "infra", gateway, json!({ "spec": spec }));
+    }
+    for (name, text) in [("x", "AAAA"), ("y", "BBBB")] {
+        let data = json!({ "data": { "ca.crt": pem(text) } });
+        objects.add(Kind::ConfigMap, "infra", name, data);
+    }
+    let translated = objects.translated();
+    let conflicted = ["a", "b", "c", "d"].map(|name| {
+        let status = &translated.statuses[&format!("Gateway infra/{name}")];
+        summary(&status["listeners"][0]["conditions"]).ends_with("Conflicted=True/ProtocolConflict")
+    });
+    assert_eq!(conflicted, [false, true, true, false]);
+}
