@@ -113,8 +113,10 @@ conformance: ## runs only the HTTP/1.1 vectors
 	cd shockwave && go test -count=1 -run 'Vector|Titan|Unread|Alike|Behind' .
 
 # One package after the other, since each starts an API server. Not part of `test`: building kube-apiserver takes too long.
-cluster: ## tests the API server and the stand-in for a cluster that Kubernetes support is tested on: conformance/kubernetes
+cluster: export TITAN_PROGRAM = $(CARGO_TARGET_DIR)/debug/titan
+cluster: ## tests Titan as the gateway of a cluster, the API server and the stand-in for a cluster that Kubernetes support is tested on: conformance/kubernetes
 	$(call say,cluster)
+	@cargo build --quiet --workspace --bin titan
 	@scripts/install-kubernetes-peers.sh
 	@cd conformance/kubernetes && test -z "$$(gofmt -l . | tee >(cat >&2))" && go vet ./... && \
 	    go run $(STATICCHECK) ./... && go test -count=1 -p 1 -race -shuffle=on ./...

@@ -81,7 +81,7 @@ const INDEX: &str = "\
 Titan admin interface
 
 /healthz           200 while the process runs
-/readyz            200 while connections are accepted, 503 while draining or before token keys are fetched
+/readyz            200 while connections are accepted, 503 while draining, or before token keys are fetched and each source has delivered
 /metrics           counters and histograms, Prometheus text format or OpenMetrics
 /openapi.json      a description of all calls, OpenAPI 3.1
 
@@ -119,7 +119,7 @@ const PROBES: &str = "\
 Titan
 
 /healthz   200 while the process runs
-/readyz    200 while connections are accepted, 503 while draining or before token keys are fetched
+/readyz    200 while connections are accepted, 503 while draining, or before token keys are fetched and each source has delivered
 /metrics   counters and histograms, Prometheus text format or OpenMetrics
 ";
 
@@ -282,14 +282,14 @@ impl Pages {
     }
 
     fn readiness(&self) -> Response {
-        match self.status.is_ready() {
-            true => Response::new(Status::OK, TEXT, "ready\n"),
-            false if self.status.lacks_keys() => {
-                let text = "token keys have not been fetched yet\n";
-                Response::new(Status::SERVICE_UNAVAILABLE, TEXT, text)
-            }
-            false => Response::new(Status::SERVICE_UNAVAILABLE, TEXT, "draining\n"),
-        }
+        let is_fed = self.reloads.has_all_sources();
+        let not_yet = match self.status.is_ready() {
+            true if is_fed => return Response::new(Status::OK, TEXT, "ready\n"),
+            true => "a source has not delivered yet\n",
+            false if self.status.lacks_keys() => "token keys have not been fetched yet\n",
+            false => "draining\n",
+        };
+        Response::new(Status::SERVICE_UNAVAILABLE, TEXT, not_yet)
     }
 
     fn metrics(&self, head: &RequestHead) -> Response {

@@ -206,6 +206,11 @@ impl Reloads {
         self.lock().sources = sources;
     }
 
+    /// Whether something of each source was tried, or was in force before the start.
+    pub fn has_all_sources(&self) -> bool {
+        self.lock().sources.iter().all(|source| source.revision.is_some())
+    }
+
     /// When the last attempt was made, and whether it has succeeded; `None` if none was since the start.
     pub fn last(&self) -> Option<(SystemTime, bool)> {
         let attempts = self.lock();

@@ -16,6 +16,10 @@ pub const MAX_INCLUDES: usize = 64;
 pub const MAX_SOURCES: usize = 16;
 /// Documents of all sources together.
 pub const MAX_DELIVERED: usize = 10_000;
+/// Namespaces that a source reads.
+pub const MAX_NAMESPACES: usize = 256;
+/// Addresses that a source tells a cluster of.
+pub const MAX_CLUSTER_ADDRESSES: usize = 16;
 /// Files that are values.
 pub const MAX_SECRET_FILES: usize = 1_024;
 /// Bytes of a file that is a value.

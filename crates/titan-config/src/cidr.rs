@@ -39,6 +39,11 @@ impl Cidr {
         self.bits == 0
     }
 
+    /// Whether gateways can have addresses of their own in it: IPv4, and neither one address alone nor more than 2^16.
+    pub(crate) fn has_addresses_for_gateways(&self) -> bool {
+        self.address.is_ipv4() && (16..=31).contains(&self.bits)
+    }
+
     /// The block that `address` and everything like it in the first `bits` belong to.
     fn around(address: IpAddr, bits: u8) -> Cidr {
         let address = match address {

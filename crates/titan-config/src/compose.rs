@@ -138,8 +138,10 @@ impl Composer<'_, '_> {
     fn take_delivered(&mut self) {
         let Some(root) = &mut self.root else { return };
         let sources = root.entry("sources").map_or(&[][..], |entry| entry.value.entries());
+        // Documents of a cluster are written by the gateway itself, and name the files of certificates.
         let is_set = |node: &Node| {
             node.entry("local_files").and_then(|it| it.value.as_text()) == Some("true")
+                || node.entry("kubernetes").is_some()
         };
         let sources: Vec<_> =
             sources.iter().map(|it| (it.key.clone(), is_set(&it.value))).collect();

@@ -212,7 +212,7 @@ impl Config {
         self.upstreams
             .iter()
             .chain(collectors)
-            .chain(self.sources.iter().map(RemoteSource::upstream))
+            .chain(self.sources.iter().filter_map(RemoteSource::upstream))
     }
 
     /// The policies that those of a route are, in the order in which requests meet them.

@@ -162,6 +162,8 @@ mod servers;
 
 mod otlp;
 
+mod cluster;
+
 mod remote;
 
 mod tracing;
@@ -214,6 +216,7 @@ pub use cases::{Case, Cases, Expectation, TestRequest, Verdict};
 pub use check::Composed;
 pub use cidr::Cidr;
 pub use circuit_breaker::{BreakerFailures, BreakerScope, CircuitBreaker};
+pub use cluster::KubernetesSource;
 pub use concurrency::{Concurrency, Importance};
 pub use condition::{CertificateMatch, CertificatePart, HeaderMatch, QueryMatch, ValueMatch};
 pub use credentials::is_credential;

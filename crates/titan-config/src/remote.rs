@@ -1,6 +1,7 @@
 //! Sources: where more of the configuration comes from that is in no file of this machine.
 
 use crate::bounds::{MAX_HEADERS, MAX_VALUE};
+use crate::cluster::{KubernetesSource, kubernetes_source};
 use crate::diagnostic::Diagnostic;
 use crate::header::parse_request_header;
 use crate::location::Location;
@@ -36,6 +37,8 @@ pub struct RemoteSource {
 pub enum RemoteKind {
     /// A document that is fetched again and again.
     Http(HttpSource),
+    /// What Gateway API says in a cluster.
+    Kubernetes(KubernetesSource),
 }
 
 /// A document that is fetched again and again.
@@ -65,14 +68,16 @@ impl RemoteSource {
                 upstream: http.upstream.without_locations(),
                 ..http.clone()
             }),
+            RemoteKind::Kubernetes(_) => self.kind.clone(),
         };
         RemoteSource { kind, ..self.clone() }
     }
 
-    /// What connections are opened to for it.
-    pub fn upstream(&self) -> &Upstream {
+    /// What the gateway itself opens connections to for it.
+    pub fn upstream(&self) -> Option<&Upstream> {
         match &self.kind {
-            RemoteKind::Http(http) => &http.upstream,
+            RemoteKind::Http(http) => Some(&http.upstream),
+            RemoteKind::Kubernetes(_) => None,
         }
     }
 }
@@ -82,6 +87,7 @@ impl RemoteKind {
     pub fn name(&self) -> &'static str {
         match self {
             RemoteKind::Http(_) => "http",
+            RemoteKind::Kubernetes(_) => "kubernetes",
         }
     }
 }
@@ -115,6 +121,9 @@ section! {
         pub(crate) local_files: bool = default("false", boolean()),
         /// A document that is fetched over HTTP again and again. A plain string is its `url`.
         pub(crate) http: Option<HttpSourceDraft> = optional("none", http_source()),
+        /// What Gateway API says in a Kubernetes cluster. The documents that are made of that name the files of its certificates,
+        /// whatever `local_files` says; objects themselves name no files and variables of this machine.
+        pub(crate) kubernetes: Option<KubernetesSource> = optional("none", kubernetes_source()),
     }
 }
 
@@ -169,7 +178,14 @@ const PUBLIC_KEY: TextShape = TextShape {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SourceDraft {
     local_files: bool,
-    http: HttpSourceDraft,
+    kind: KindDraft,
+}
+
+/// What a source is that has no name yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum KindDraft {
+    Http(Box<HttpSourceDraft>),
+    Kubernetes(KubernetesSource),
 }
 
 /// A document that is fetched by a source that has no name yet.
@@ -182,9 +198,16 @@ pub(crate) struct HttpSourceDraft {
 impl SourceDraft {
     /// The source of that name.
     pub(crate) fn finish(self, name: Name, location: Location) -> RemoteSource {
-        let SourceDraft { local_files, http } = self;
-        let kind = RemoteKind::Http(http.finish(name.clone(), location));
-        RemoteSource { name, local_files, kind }
+        let SourceDraft { local_files, kind } = self;
+        match kind {
+            KindDraft::Http(http) => {
+                let kind = RemoteKind::Http(http.finish(name.clone(), location));
+                RemoteSource { name, local_files, kind }
+            }
+            KindDraft::Kubernetes(cluster) => {
+                RemoteSource { name, local_files: true, kind: RemoteKind::Kubernetes(cluster) }
+            }
+        }
     }
 }
 
@@ -200,12 +223,23 @@ impl HttpSourceDraft {
 
 pub(crate) fn source() -> impl Read<Value = SourceDraft> {
     section_of::<SourceFields>().then(|fields, node, to| {
-        let SourceFields { local_files, http } = fields;
-        let Some(http) = http else {
-            let error = Diagnostic::error(node.span, "this source says not what it is");
-            return to.fail(error.label("expected `http`"));
-        };
-        Some(SourceDraft { local_files, http })
+        let SourceFields { local_files, http, kubernetes } = fields;
+        let http = http.map(|http| KindDraft::Http(Box::new(http)));
+        let kubernetes = kubernetes.map(KindDraft::Kubernetes);
+        let mut kinds = [http, kubernetes].into_iter().flatten();
+        match (kinds.next(), kinds.next()) {
+            (Some(kind), None) => Some(SourceDraft { local_files, kind }),
+            (None, _) => {
+                let error = Diagnostic::error(node.span, "this source says not what it is");
+                to.fail(error.label("expected `http` or `kubernetes`"))
+            }
+            (Some(_), Some(_)) => {
+                let error = Diagnostic::error(node.span, "this source is two things at once");
+                to.fail(
+                    error.label("expected one of `http` and `kubernetes`; make two sources of it"),
+                )
+            }
+        }
     })
 }
 

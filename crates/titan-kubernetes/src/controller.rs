@@ -54,11 +54,11 @@ impl fmt::Display for Unable {
             Unable::Connection(why) => {
                 write!(
                     f,
-                    "it is not known how to reach the API server: {why}; --kubeconfig FILE says it"
+                    "it is not known how to reach the API server: {why}; `kubeconfig` names a file that says it"
                 )
             }
             Unable::Folder(path, error) => {
-                write!(f, "cannot make the directory {}: {error}", path.display())
+                write!(f, "cannot use the directory {}: {error}", path.display())
             }
         }
     }
@@ -79,19 +79,25 @@ pub struct Controller {
     folder: Folder,
 }
 
-impl Controller {
-    /// Reads how the API server is reached, and makes the folder of the settings. Nothing is asked of the API server yet.
-    pub async fn new(connection: Connection, settings: Settings) -> Result<Controller, Unable> {
-        let Connection { kubeconfig, namespaces } = connection;
-        let config = match kubeconfig {
+impl Connection {
+    /// Reads how the API server is reached. Nothing is asked of it yet.
+    pub async fn client(&self) -> Result<Client, Unable> {
+        let config = match &self.kubeconfig {
             None => Config::infer().await.map_err(|error| error.to_string()),
-            Some(file) => read(&file).await,
+            Some(file) => read(file).await,
         };
         let client = config.and_then(|it| Client::try_from(it).map_err(|error| error.to_string()));
-        let client = client.map_err(Unable::Connection)?;
-        let folder = Folder::make(&settings.folder);
+        client.map_err(Unable::Connection)
+    }
+}
+
+impl Controller {
+    /// Reads how the API server is reached, and makes the folder of the settings. Nothing is asked of the API server yet.
+    pub async fn new(connection: &Connection, settings: Settings) -> Result<Controller, Unable> {
+        let client = connection.client().await?;
+        let folder = Folder::open(&settings.folder);
         let folder = folder.map_err(|error| Unable::Folder(settings.folder.clone(), error))?;
-        Ok(Controller { client, namespaces, settings, folder })
+        Ok(Controller { client, namespaces: connection.namespaces.clone(), settings, folder })
     }
 
     /// Runs until the program takes nothing more. `publish` is told where pods listen, before documents that need them are delivered;
@@ -169,6 +175,10 @@ impl Running {
                             complain(text);
                             self.note_change();
                         }
+                    }
+                    match self.watched.trouble() {
+                        Some(why) => self.outlet.failed(why.to_owned()),
+                        None => self.outlet.succeeded(),
                     }
                 }
                 verdict = self.outlet.verdicts() => {

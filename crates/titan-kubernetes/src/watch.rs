@@ -31,7 +31,15 @@ pub(crate) struct Watched {
     /// The objects of lists that are not complete.
     listing: BTreeMap<Scope, BTreeSet<Key>>,
     /// What was complained about last, of each scope.
-    complaints: BTreeMap<Scope, String>,
+    complaints: BTreeMap<Scope, Complaint>,
+}
+
+/// What is wrong with a scope.
+#[derive(PartialEq, Eq)]
+struct Complaint {
+    text: String,
+    /// Whether the API server has responded, and does not know the kind.
+    is_unknown: bool,
 }
 
 /// What followed from news.
@@ -127,18 +135,25 @@ impl Watched {
 
     /// What is known stays as it is while the API server cannot be reached. A kind that there is not has no objects.
     fn note_trouble(&mut self, scope: Scope, error: &watcher::Error) -> Followed {
-        let name = scope.kind.name();
-        let text = if is_unknown(error) {
+        let (name, is_unknown) = (scope.kind.name(), is_unknown(error));
+        let text = if is_unknown {
             self.missing.remove(&scope);
             self.cluster.keep(scope.kind, scope.namespace.as_deref(), &BTreeSet::new());
             format!("the API server knows no {name}: its definition is not installed")
         } else {
             format!("{name} objects cannot be watched: {error}")
         };
-        match self.complaints.insert(scope, text.clone()) {
-            Some(before) if before == text => Followed::Nothing,
+        let complaint = Complaint { text: text.clone(), is_unknown };
+        match self.complaints.insert(scope, complaint) {
+            Some(before) if before.text == text => Followed::Nothing,
             _ => Followed::Trouble(text),
         }
+    }
+
+    /// Why something of the cluster cannot be watched, where that is so.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        let all = self.complaints.values().filter(|it| !it.is_unknown);
+        all.map(|it| it.text.as_str()).next()
     }
 }
 

@@ -274,6 +274,11 @@ impl PreparedGateway {
         &self.taken
     }
 
+    /// Where endpoints can be told of before there are requests for them: [`Loader::feeds`] has the same.
+    pub fn feeds(&self) -> Feeds {
+        Feeds::of(&self.registry)
+    }
+
     /// Starts the workers. Where it fails, nothing is left running.
     pub fn start(self) -> Result<Gateway, LoadError> {
         let PreparedGateway { config, registry, log, prepared, rebound, taken: _, phase } = self;

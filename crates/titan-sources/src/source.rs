@@ -1,11 +1,12 @@
 //! A source of a configuration: made from what the configuration says of it, and asked on a thread of its own.
 
 use crate::http::Http;
-use crate::outlet::{Inlet, outlet};
+use crate::outlet::{Inlet, Outlet, outlet};
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::thread;
-use titan_config::{RemoteKind, RemoteSource, Resolver};
+use titan_config::{HttpSource, KubernetesSource, RemoteKind, RemoteSource, Resolver};
 use titan_io::registry::Registry;
 use titan_io::tls::{BadCredentials, ClientTls, Files};
 use titan_upstream::members::Upstream;
@@ -17,7 +18,25 @@ use tokio::task::LocalSet;
 pub struct Source {
     config: RemoteSource,
     resolver: Resolver,
-    upstream: Arc<Upstream>,
+    asked: Asked,
+}
+
+/// What is asked.
+#[derive(Clone)]
+enum Asked {
+    Http(HttpSource, Arc<Upstream>),
+    Kubernetes(KubernetesSource),
+}
+
+/// What watches the clusters of sources.
+pub trait Clusters: Send + Sync {
+    /// Watches one for the source of this name, and delivers what is to be served, until nothing is taken any more.
+    fn watch<'a>(
+        &'a self,
+        name: &'a str,
+        cluster: &'a KubernetesSource,
+        outlet: Outlet,
+    ) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
 }
 
 impl Source {
@@ -28,13 +47,13 @@ impl Source {
         files: &Files,
     ) -> Result<Source, BadCredentials> {
         let config = config.without_locations();
-        let tls = config.upstream().tls.as_ref();
-        let tls = tls.map(|tls| ClientTls::new(tls, config.upstream().protocol, files));
-        // Upstreams of the same name are no concern of its.
-        let own = Registry::default();
-        let upstream = Upstream::of(config.upstream(), resolver, tls.transpose()?, (&own, 1));
-        upstream.take_effect();
-        Ok(Source { config, resolver: resolver.clone(), upstream })
+        let asked = match &config.kind {
+            RemoteKind::Http(http) => {
+                Asked::Http(http.clone(), server(&http.upstream, resolver, files)?)
+            }
+            RemoteKind::Kubernetes(cluster) => Asked::Kubernetes(cluster.clone()),
+        };
+        Ok(Source { config, resolver: resolver.clone(), asked })
     }
 
     /// What the configuration says of it.
@@ -45,22 +64,29 @@ impl Source {
     /// Whether the other one would be asked in the same way. Then that one's certificates are used from now on.
     pub fn takes_over(&self, other: &Source) -> bool {
         let is_same = self.config == other.config && self.resolver == other.resolver;
-        if is_same && let Some((tls, renewed)) = self.upstream.tls().zip(other.upstream.tls()) {
+        let [tls, renewed] = [self, other].map(|it| match &it.asked {
+            Asked::Http(_, upstream) => upstream.tls(),
+            Asked::Kubernetes(_) => None,
+        });
+        if is_same && let Some((tls, renewed)) = tls.zip(renewed) {
             tls.replace(renewed.settings());
         }
         is_same
     }
 
     /// Begins to ask it, on a thread that ends with the inlet. What is in force of it already was signed then, in seconds since 1970.
-    pub fn start(&self, signed_at: Option<u64>) -> io::Result<Inlet> {
+    pub fn start(&self, signed_at: Option<u64>, clusters: &Arc<dyn Clusters>) -> io::Result<Inlet> {
         let (outlet, inlet) = outlet(self.config.name.as_str());
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let Source { config, resolver, upstream } = self.clone();
+        let (Source { config, resolver, asked }, clusters) = (self.clone(), Arc::clone(clusters));
         let run = move || {
             let asked = async {
-                match config.kind {
-                    RemoteKind::Http(http) => {
+                match asked {
+                    Asked::Http(http, upstream) => {
                         Http::new(http, upstream, resolver, signed_at).run(outlet).await;
+                    }
+                    Asked::Kubernetes(cluster) => {
+                        clusters.watch(config.name.as_str(), &cluster, outlet).await;
                     }
                 }
             };
@@ -69,4 +95,18 @@ impl Source {
         thread::Builder::new().name("source".to_owned()).spawn(run)?;
         Ok(inlet)
     }
+}
+
+/// The server of a source, which connections are opened to.
+fn server(
+    config: &titan_config::Upstream,
+    resolver: &Resolver,
+    files: &Files,
+) -> Result<Arc<Upstream>, BadCredentials> {
+    let tls = config.tls.as_ref().map(|tls| ClientTls::new(tls, config.protocol, files));
+    // Upstreams of the same name are no concern of its.
+    let own = Registry::default();
+    let upstream = Upstream::of(config, resolver, tls.transpose()?, (&own, 1));
+    upstream.take_effect();
+    Ok(upstream)
 }

@@ -115,15 +115,21 @@ pub(crate) fn write(directory: &Path, source: &str, kept: Option<&Kept>) -> io::
             _ => Ok(()),
         };
     };
-    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let said = serde_json::to_string(kept).map_err(io::Error::other)?;
+    replace(&path, format!("{}\n{said}\n", hex(&sha256(said.as_bytes()))).as_bytes())
+}
+
+/// Writes a file that only its owner can read, whole or not at all, and its directory where that is missing.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let new = path.with_extension("json.new");
     // One that a crash has left may have other rights.
     drop(fs::remove_file(&new));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    file.write_all(format!("{}\n{said}\n", hex(&sha256(said.as_bytes()))).as_bytes())?;
+    file.write_all(bytes)?;
     file.sync_all()?;
-    fs::rename(&new, &path)?;
+    fs::rename(&new, path)?;
     File::open(directory)?.sync_all()
 }
 

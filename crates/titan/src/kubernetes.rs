@@ -1,201 +1,115 @@
-//! `titan kubernetes`: the gateway, with what Gateway API says.
-//!
-//! What the cluster says is written to a folder of its own, and read from there like any configuration.
+//! `titan kubernetes`: the gateway with one source, a cluster, and a configuration that says no more than that.
 
 use crate::cli::{KubernetesOptions, RunOptions};
 use crate::failure::Failure;
-use crate::run::{self, Source};
-use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirBuilder};
-use std::io;
-use std::net::SocketAddr;
-use std::num::NonZeroU16;
-use std::os::unix::fs::DirBuilderExt;
+use crate::run;
+use serde_json::{Value, json};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::thread;
-use titan_admin::history::Author;
-use titan_admin::orders::{Change, Orders};
-use titan_config::{LogArea, LogLevel};
-use titan_kubernetes::backends::Pods;
-use titan_kubernetes::controller::{Connection, Controller};
-use titan_kubernetes::settings::{Addressing, Network, Settings};
-use titan_observe::events::{Event, Log};
-use titan_proxy::{FedEndpoint, Feed, Feeds};
-use titan_sources::delivery::Delivery;
-use titan_sources::outlet::{self, Inlet, Verdict};
-use tokio::runtime::{Builder, Runtime};
+use titan_kubernetes::controller::Connection;
+use tokio::runtime::Builder;
 
 /// Runs the gateway with what a cluster says.
 pub(crate) fn run(options: &KubernetesOptions) -> Result<ExitCode, Failure> {
-    let addressing = addressing(&options.address)?;
-    let folder = Folder::make(options)?;
-    let settings = Settings {
-        controller: options.controller_name.clone(),
-        addressing,
-        folder: folder.path.join("certificates"),
-    };
-    let connection = Connection {
-        kubeconfig: options.kubeconfig.clone(),
-        namespaces: options.namespace.clone(),
-    };
+    check_connection(options)?;
+    let directory = Directory::of(options)?;
+    let main = directory.write(&main_document(options, &directory.path)?)?;
+    run::run(&RunOptions::of(&main))
+}
+
+/// Whether it is known how to reach the API server: otherwise there is nothing to wait for.
+fn check_connection(options: &KubernetesOptions) -> Result<(), Failure> {
+    let connection = Connection { kubeconfig: options.kubeconfig.clone(), namespaces: Vec::new() };
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let controller = runtime.block_on(Controller::new(connection, settings));
-    let controller = controller.map_err(|unable| Failure::BadInput(unable.to_string()))?;
-    let source = Cluster { runtime, controller, documents: folder.path.join(DOCUMENTS) };
-    run::run(&RunOptions::of(&folder.main()), Some(source))
+    let client = runtime.block_on(connection.client());
+    client.map(drop).map_err(|unable| Failure::BadInput(unable.to_string()))
 }
 
-/// The folder in the folder that has the documents.
-const DOCUMENTS: &str = "cluster";
-
-fn addressing(addresses: &[String]) -> Result<Addressing, Failure> {
-    match addresses {
-        [network] if network.contains('/') => match Network::parse(network) {
-            Some(network) => Ok(Addressing::Own(network)),
-            None => Err(Failure::BadInput(format!(
-                "--address {network}: a network is an IPv4 address with a length of 16 to 31, as in 127.64.0.0/16"
-            ))),
-        },
-        addresses => Ok(Addressing::Shared(addresses.to_vec())),
-    }
-}
-
-/// What is written for the gateway to read. It is gone when this is dropped.
-struct Folder {
+/// The state directory: what was in force last is in it, with its certificates and keys.
+struct Directory {
     path: PathBuf,
+    /// Whether it is gone with the process.
+    is_temporary: bool,
 }
 
-impl Folder {
-    fn make(options: &KubernetesOptions) -> Result<Folder, Failure> {
-        let place = options.directory.clone().unwrap_or_else(std::env::temp_dir);
-        let path =
-            std::path::absolute(place)?.join(format!("titan-kubernetes-{}", std::process::id()));
-        let make = |path: &Path| DirBuilder::new().mode(0o700).create(path);
-        let failed = |error: io::Error| {
-            Failure::Runtime(format!("cannot make the directory {}: {error}", path.display()))
+impl Directory {
+    /// The one that was asked for, or one for this process alone.
+    fn of(options: &KubernetesOptions) -> Result<Directory, Failure> {
+        let name = || std::env::temp_dir().join(format!("titan-kubernetes-{}", std::process::id()));
+        let is_temporary = options.directory.is_none();
+        let path = std::path::absolute(options.directory.clone().unwrap_or_else(name))?;
+        let failed = |why: String| {
+            let text = format!("cannot use the directory {}: {why}", path.display());
+            Failure::Runtime(text)
         };
-        make(&path).map_err(failed)?;
-        let folder = Folder { path: path.clone() };
-        make(&path.join(DOCUMENTS)).map_err(failed)?;
-        fs::write(folder.main(), main_document(options, &path)?).map_err(failed)?;
-        Ok(folder)
+        let mut builder = DirBuilder::new();
+        let made = builder.mode(0o700).recursive(!is_temporary).create(&path);
+        made.map_err(|error| failed(error.to_string()))?;
+        let found = fs::symlink_metadata(&path).map_err(|error| failed(error.to_string()))?;
+        if found.mode() & 0o022 != 0 {
+            return Err(failed("others may write into it: it is for keys (chmod 700)".to_owned()));
+        }
+        Ok(Directory { path, is_temporary })
     }
 
-    /// The file that the gateway starts with.
-    fn main(&self) -> PathBuf {
-        self.path.join("titan.json")
+    /// Writes the file that the gateway starts with. A process that is to take over may read it at any time.
+    fn write(&self, document: &str) -> Result<PathBuf, Failure> {
+        let main = self.path.join("titan.json");
+        let unfinished = self.path.join(format!("titan.json.{}", std::process::id()));
+        let write = || -> io::Result<()> {
+            let mut options = OpenOptions::new();
+            let mut file =
+                options.write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+            file.write_all(document.as_bytes())?;
+            fs::rename(&unfinished, &main)
+        };
+        write().map_err(|error| {
+            Failure::Runtime(format!("cannot write {}: {error}", main.display()))
+        })?;
+        Ok(main)
     }
 }
 
-impl Drop for Folder {
+impl Drop for Directory {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
+        if self.is_temporary {
+            let _ = fs::remove_dir_all(&self.path);
+        }
     }
 }
 
-/// What includes all the rest. A gateway has a listener and a route, be there no Gateway yet.
-fn main_document(options: &KubernetesOptions, folder: &Path) -> Result<String, Failure> {
-    let mut include = vec![format!("{DOCUMENTS}/*.json")];
+/// A gateway has a listener and a route, be there no Gateway yet.
+fn main_document(options: &KubernetesOptions, directory: &Path) -> Result<String, Failure> {
+    let mut include = Vec::new();
     if let Some(config) = &options.config {
         include.push(std::path::absolute(config)?.display().to_string());
     }
-    let socket = format!("unix:{}", folder.join("none.sock").display());
+    let socket = format!("unix:{}", directory.join("none.sock").display());
     let main = json!({
         "include": include,
+        "state": { "directory": directory.display().to_string() },
+        "sources": { "kubernetes": { "kubernetes": source(options)? } },
         "listeners": [{ "name": "kubernetes", "address": socket }],
         "routes": [{ "name": "kubernetes", "listeners": ["kubernetes"], "respond": 404 }],
     });
     Ok(main.to_string())
 }
 
-/// A cluster that tells what is to be served.
-pub(crate) struct Cluster {
-    runtime: Runtime,
-    controller: Controller,
-    documents: PathBuf,
-}
-
-impl Source for Cluster {
-    /// On a thread of its own.
-    fn begin(self, orders: Orders, feeds: Feeds, log: Log) -> Result<(), Failure> {
-        let Cluster { runtime, controller, documents } = self;
-        let mut followed = Followed { feeds, known: BTreeMap::new() };
-        let (outlet, inlet) = outlet::outlet("kubernetes");
-        let complain = move |what: String| {
-            log.tell(Event::new((LogArea::Config, LogLevel::Warn), "kubernetes", what));
-        };
-        let run = move || {
-            runtime.block_on(async {
-                let publish = |pods: &Pods| followed.publish(pods);
-                tokio::join!(
-                    controller.run(outlet, publish, complain),
-                    take(inlet, orders, &documents)
-                )
-            })
-        };
-        thread::Builder::new().name("kubernetes".to_owned()).spawn(run)?;
-        Ok(())
+/// The source that the command line describes.
+fn source(options: &KubernetesOptions) -> Result<Value, Failure> {
+    let mut source = json!({
+        "controller_name": options.controller_name,
+        "namespaces": options.namespace,
+    });
+    match &options.address[..] {
+        [network] if network.contains('/') => source["network"] = json!(network),
+        addresses => source["addresses"] = json!(addresses),
     }
-}
-
-/// The feeds of services, which upstreams follow.
-struct Followed {
-    feeds: Feeds,
-    /// Those that are told of: what was told is kept as long as they are.
-    known: BTreeMap<String, Arc<Feed>>,
-}
-
-impl Followed {
-    /// Has these pods get the requests of their services. Pods of services that are not named get none.
-    fn publish(&mut self, pods: &Pods) {
-        for (name, pods) in pods {
-            let fed = |address: &SocketAddr| FedEndpoint {
-                address: *address,
-                weight: NonZeroU16::MIN,
-                is_remote: false,
-                is_draining: false,
-            };
-            let feed = self.known.entry(name.clone()).or_insert_with(|| self.feeds.feed(name));
-            feed.publish(pods.iter().map(fed).collect());
-        }
-        self.known.retain(|name, feed| {
-            let is_named = pods.contains_key(name);
-            if !is_named {
-                feed.publish(Vec::new());
-            }
-            is_named
-        });
+    if let Some(kubeconfig) = &options.kubeconfig {
+        source["kubeconfig"] = json!(std::path::absolute(kubeconfig)?.display().to_string());
     }
-}
-
-/// Puts what is delivered in force.
-async fn take(mut inlet: Inlet, orders: Orders, documents: &Path) {
-    while let Some(delivery) = inlet.next().await {
-        let outcome = match write(&delivery, documents) {
-            Ok(()) => orders.change(Change::Reload, Author::Watch).await.is_ok(),
-            Err(_) => false,
-        };
-        let revision = delivery.revision().to_owned();
-        inlet.judge(Verdict { revision, in_force: outcome, ..Verdict::default() });
-    }
-}
-
-/// Writes the documents of a delivery, and removes those that it has not.
-fn write(delivery: &Delivery, folder: &Path) -> io::Result<()> {
-    let mut names = BTreeSet::new();
-    for document in delivery.documents() {
-        let name = format!("{}.json", document.name.replace('/', "_"));
-        fs::write(folder.join(&name), &document.text)?;
-        names.insert(name);
-    }
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if !entry.file_name().to_str().is_some_and(|name| names.contains(name)) {
-            fs::remove_file(entry.path())?;
-        }
-    }
-    Ok(())
+    Ok(source)
 }

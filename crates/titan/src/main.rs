@@ -4,7 +4,7 @@
 //! |---|---|
 //! | the command line and its help | `cli` |
 //! | `titan run`: start, serve, drain | `run` |
-//! | `titan kubernetes` | `kubernetes` |
+//! | `titan kubernetes`, and sources that are clusters | `kubernetes`, `clusters` |
 //! | what is printed at the start | `greeting` |
 //! | the gateway without a configuration file | `demo` |
 //! | another process takes over | `upgrade` |
@@ -80,6 +80,8 @@ mod events;
 
 mod plan;
 
+mod clusters;
+
 mod reload;
 mod upgrade;
 
@@ -135,7 +137,7 @@ fn main() -> ExitCode {
 
 fn perform(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.into_command() {
-        Command::Run(options) => return run::run(&options, None::<kubernetes::Cluster>),
+        Command::Run(options) => return run::run(&options),
         Command::Kubernetes(options) => return kubernetes::run(&options),
         Command::Reload(gateway) => return remote::reload(&gateway),
         Command::Upgrade(options) => return remote::upgrade(&options),

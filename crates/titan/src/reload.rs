@@ -32,13 +32,16 @@ mod watched;
 pub(crate) use attempts::{InForce, sources_of};
 pub(crate) use messages::history as tell_of_history;
 pub(crate) use records::Records;
-pub(crate) use sources::Sources;
+use sources::Sources;
+pub(crate) use sources::before as sources_before;
 pub(crate) use storage::Storage;
 
 use crate::check;
+use crate::clusters::Clusters;
 use crate::config_file;
 use crate::documents::Origins;
 use crate::failure::Failure;
+use crate::kept;
 use crate::regular_file::FileState;
 use attempts::{Attempts, Former, Made, Refused, Wanted};
 use figures::{Baseline, Moment, Recent, Samples};
@@ -130,6 +133,8 @@ impl Reloading {
     ) -> Reloading {
         let origin = Origin { source: Source::Start, author: None, repeats: None };
         records.note(origin, &in_force);
+        let directory = kept::state_directory(&in_force.config.state, &in_force.file);
+        let clusters = Clusters::new(&loader, &in_force.file, directory);
         let mut reloading = Reloading {
             in_force,
             records,
@@ -146,7 +151,7 @@ impl Reloading {
             looking: None,
             complaint: String::new(),
             reloads,
-            sources: Sources::default(),
+            sources: Sources::none(Arc::new(clusters)),
             planning: Planning::default(),
             looks: Planning::default(),
         };

@@ -3,6 +3,7 @@
 use crate::activation::Activated;
 use crate::admin::{self, AdminServers, AdminSockets};
 use crate::cli::RunOptions;
+use crate::clusters;
 use crate::config_file;
 use crate::demo::Demo;
 use crate::documents::{Documents, Parsed};
@@ -11,9 +12,9 @@ use crate::failure::Failure;
 use crate::failures;
 use crate::findings;
 use crate::greeting::Greeting;
-use crate::kept::{self, Restored};
+use crate::kept::Restored;
 use crate::key_sets::KeySets;
-use crate::reload::{self, InForce, Records, Reloading, Sources};
+use crate::reload::{self, InForce, Records, Reloading};
 use crate::restored;
 use crate::stores::Stores;
 use crate::supervisor::Supervisor;
@@ -25,13 +26,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use titan_admin::http::Server;
-use titan_admin::orders::{self, Order, Orders};
+use titan_admin::orders::{self, Order};
 use titan_admin::{Access, Identity, Interface, Reloads, RevocationStore};
 use titan_config::{Config, EventFormat, LogArea, LogLevel};
 use titan_observe::events::{Event, Log, Writer};
-use titan_proxy::{
-    BadCredentials, Feeds, Files, Gateway, InheritedListener, Loader, PreparedGateway,
-};
+use titan_proxy::{BadCredentials, Files, Gateway, InheritedListener, Loader, PreparedGateway};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
@@ -45,12 +44,6 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// What events about the file of revoked tokens are called.
 const REVOKED_TOKENS: (LogArea, &str) = (LogArea::Admin, "revoked_tokens");
-
-/// What tells the gateway of configurations while it runs.
-pub(crate) trait Source {
-    /// Begins to.
-    fn begin(self, orders: Orders, feeds: Feeds, log: Log) -> Result<(), Failure>;
-}
 
 /// The servers beside the gateway itself.
 struct Servers {
@@ -81,7 +74,7 @@ enum Told {
 }
 
 /// Runs the gateway; without a file, the demo.
-pub(crate) fn run(options: &RunOptions, source: Option<impl Source>) -> Result<ExitCode, Failure> {
+pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     // Before anything is read, which may take its time: it would end the process, and who rotates files asks nobody whether it can
     // take the signal yet.
@@ -89,7 +82,7 @@ pub(crate) fn run(options: &RunOptions, source: Option<impl Source>) -> Result<E
     let activated = Activated::take()?;
     let (mut predecessor, inherited) = Predecessor::find()?.unzip();
     let given = (inherited.unwrap_or_default(), activated);
-    let ended = run_after(&mut predecessor, given, (options, source), (runtime, reopen));
+    let ended = run_after(&mut predecessor, given, options, (runtime, reopen));
     match (ended, predecessor) {
         // The process that goes on says it.
         (Err(failure), Some(predecessor)) if predecessor.tell_failure(&failure) => {
@@ -103,7 +96,7 @@ pub(crate) fn run(options: &RunOptions, source: Option<impl Source>) -> Result<E
 fn run_after(
     predecessor: &mut Option<Predecessor>,
     (mut inherited, activated): (Inherited, Activated),
-    (options, source): (&RunOptions, Option<impl Source>),
+    options: &RunOptions,
     waiting: (Runtime, Signal),
 ) -> Result<ExitCode, Failure> {
     let file = options.file();
@@ -160,13 +153,14 @@ fn run_after(
             predecessor.release()?;
             open(store.as_deref(), &log)?;
         }
+        if let Some(file) = file {
+            clusters::recall_pods(&config, file, &prepared.feeds(), &log);
+        }
         let taken = prepared.taken().to_vec();
         let gateway = prepared.start()?;
         let reloads = Arc::new(Reloads::new(documents.public_digest));
+        reloads.note_sources(reload::sources_before(&sources, &restored));
         let (orders, ordered) = orders::orders();
-        if let Some(source) = source {
-            source.begin(orders.clone(), gateway.loader().feeds(), log.clone())?;
-        }
         let identity = file.and_then(Identity::of);
         let store_of = store.as_ref();
         let interface =
@@ -202,9 +196,8 @@ fn run_after(
         let reloading = in_force.zip(records).map(|(it, (records, warnings))| {
             reload::tell_of_history(&log, warnings);
             let with = (gateway.loader().clone(), access, revoked);
-            let directory = kept::directory(&it.config, &it.file);
-            let sources = Sources::begin(sources, restored, directory, &log);
-            Reloading::new(it, records, with, (reloads, gateway.status())).fed_by(sources)
+            let reloading = Reloading::new(it, records, with, (reloads, gateway.status()));
+            reloading.fed_by(sources, restored)
         });
         let reloading = reloading.map(|it| if options.watch { it.watching() } else { it });
         let upgrading = Upgrading::new(file, &config, gateway.loader().clone(), store.clone());

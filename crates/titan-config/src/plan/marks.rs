@@ -476,7 +476,11 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("endpoint", Mark::Neutral), ("protocol", Mark::Neutral), ("headers", Mark::Neutral), ("tls", Mark::Need),
         ("compression", Mark::Neutral), ("timeout", Mark::Neutral), ("service", Mark::Neutral), ("resource", Mark::Neutral),
     ]),
-    ("source", &[("local_files", Mark::Scale(OFF)), ("http", Mark::Inside)]),
+    ("source", &[("local_files", Mark::Scale(OFF)), ("http", Mark::Inside), ("kubernetes", Mark::Inside)]),
+    ("kubernetes_source", &[
+        ("controller_name", Mark::Neutral), ("namespaces", Mark::Neutral), ("addresses", Mark::Neutral),
+        ("network", Mark::Neutral), ("kubeconfig", Mark::Neutral),
+    ]),
     ("http_source", &[
         ("url", Mark::Neutral), ("interval", Mark::Neutral), ("timeout", Mark::Neutral), ("headers", Mark::Neutral),
         ("tls", Mark::Need), ("public_key", Mark::Need), ("max_size", Mark::Neutral),

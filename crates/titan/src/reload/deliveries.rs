@@ -2,22 +2,24 @@
 
 use super::attempts::{Attempts, InForce, Made, Refused, Wanted};
 use super::request::Request;
-use super::sources::Sources;
 use super::{Attempt, Reloading, messages};
 use crate::config_file;
 use crate::delivered::Texts;
 use crate::fit::{Fitted, fit};
+use crate::kept::{self, Restored};
 use std::sync::Arc;
 use titan_admin::history::Author;
+use titan_sources::source::Source;
 use tokio::time::Instant;
 
 impl Reloading {
-    /// The same, fed by these sources.
-    pub(crate) fn fed_by(self, sources: Sources) -> Reloading {
-        let mut reloading = Reloading { sources, ..self };
-        reloading.sources.note_in_force(reloading.in_force.documents.delivered());
-        reloading.go_on();
-        reloading
+    /// The same, fed by these sources, of which that was in force before.
+    pub(crate) fn fed_by(mut self, sources: Vec<Source>, restored: Restored) -> Reloading {
+        let directory = kept::directory(&self.in_force.config, &self.in_force.file);
+        self.sources.begin(sources, restored, directory, self.attempts.loader.log());
+        self.sources.note_in_force(self.in_force.documents.delivered());
+        self.go_on();
+        self
     }
 
     /// Begins to put in force what sources have delivered, where nothing else is under way and nothing on trial.

@@ -7,22 +7,23 @@ use crate::kept::{self, Kept, Restored};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::path::PathBuf;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use titan_admin::SourceStatus;
-use titan_config::{LogArea, LogLevel};
+use titan_config::{LogArea, LogLevel, RemoteSource};
 use titan_observe::events::{Event, Log};
 use titan_sources::delivery::Delivery;
 use titan_sources::outlet::{Health, Inlet, Verdict};
-use titan_sources::source::Source;
+use titan_sources::source::{Clusters, Source};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// The sources of the configuration in force.
-#[derive(Default)]
 pub(crate) struct Sources {
+    /// What watches those that are clusters.
+    clusters: Arc<dyn Clusters>,
     known: BTreeMap<String, Known>,
     /// What is in force of them.
     in_force: Texts,
@@ -82,18 +83,58 @@ const RETRY: Duration = Duration::from_secs(10);
 /// After how long documents that are held back are tried again.
 const AGAIN: Duration = Duration::from_secs(60);
 
+/// How they fare before they are asked.
+pub(crate) fn before(sources: &[Source], restored: &Restored) -> Vec<SourceStatus> {
+    let status = |source: &Source| {
+        let kept = restored.kept.get(source.config().name.as_str());
+        let known = (kept.map(|it| it.revision.clone()), Health::default());
+        status(source, known, &Texts::new(), &BTreeMap::new())
+    };
+    sources.iter().map(status).collect()
+}
+
+fn status(
+    source: &Source,
+    (revision, health): (Option<String>, Health),
+    in_force: &Texts,
+    held: &BTreeMap<String, String>,
+) -> SourceStatus {
+    let RemoteSource { name, local_files, kind } = source.config();
+    SourceStatus {
+        name: name.to_string(),
+        kind: kind.name(),
+        local_files: *local_files,
+        revision,
+        succeeded: health.succeeded,
+        failure: health.failure,
+        documents: delivered::of_source(in_force, name.as_str()).count(),
+        held_back: held.iter().map(|(name, why)| (name.clone(), why.clone())).collect(),
+    }
+}
+
 impl Sources {
+    /// None yet.
+    pub(super) fn none(clusters: Arc<dyn Clusters>) -> Sources {
+        Sources {
+            clusters,
+            known: BTreeMap::new(),
+            in_force: Texts::new(),
+            due: None,
+            again: None,
+            keeping: Keeping::default(),
+        }
+    }
+
     /// Begins to ask these. What was in force of them is kept in that directory.
-    pub(crate) fn begin(
+    pub(super) fn begin(
+        &mut self,
         sources: Vec<Source>,
         restored: Restored,
         directory: Option<PathBuf>,
         log: &Log,
-    ) -> Sources {
-        let keeping = Keeping { directory, kept: restored.kept, ..Keeping::default() };
-        let mut begun = Sources { keeping, ..Sources::default() };
-        begun.follow(sources, log);
-        begun
+    ) {
+        self.keeping = Keeping { directory, kept: restored.kept, ..Keeping::default() };
+        self.follow(sources, log);
     }
 
     /// Asks these from now on. Those that are the same go on.
@@ -121,7 +162,7 @@ impl Sources {
         let kept = self.keeping.kept.get(source.config().name.as_str());
         let signed_at = kept.and_then(|kept| kept.signed_at);
         Ok(Known {
-            inlet: source.start(signed_at)?,
+            inlet: source.start(signed_at, &self.clusters)?,
             source,
             is_over: false,
             latest: None,
@@ -134,15 +175,20 @@ impl Sources {
 
     /// Waits until a source has delivered something, or something was written; for ever without sources.
     pub(super) async fn next(&mut self) -> News {
+        let Sources { known, keeping, .. } = self;
+        let asked = known.iter_mut().filter(|(_, known)| !known.is_over);
+        // These live as long as the wait: it would hear of nothing that comes after the one that was dropped.
+        let mut waits: Vec<_> =
+            asked.map(|(name, known)| (name, Box::pin(known.inlet.next()))).collect();
         poll_fn(|cx| {
-            if let Some(Saving { outcome, .. }) = &mut self.keeping.saving
+            if let Some(Saving { outcome, .. }) = &mut keeping.saving
                 && let Poll::Ready(outcome) = Pin::new(outcome).poll(cx)
             {
                 let silence = |_| Err("the state directory does not respond".to_owned());
                 return Poll::Ready(News::Written(outcome.unwrap_or_else(silence)));
             }
-            for (name, known) in self.known.iter_mut().filter(|(_, known)| !known.is_over) {
-                if let Poll::Ready(delivery) = pin!(known.inlet.next()).poll(cx) {
+            for (name, wait) in &mut waits {
+                if let Poll::Ready(delivery) = wait.as_mut().poll(cx) {
                     return Poll::Ready(News::Delivered(name.clone(), delivery));
                 }
             }
@@ -277,17 +323,11 @@ impl Sources {
 
     /// How they fare.
     pub(super) fn told(&self) -> Vec<SourceStatus> {
-        let status = |(name, known): (&String, &Known)| SourceStatus {
-            name: name.clone(),
-            kind: known.source.config().kind.name(),
-            local_files: known.source.config().local_files,
-            revision: known.revision.clone(),
-            succeeded: known.inlet.health().succeeded,
-            failure: known.failure(),
-            documents: delivered::of_source(&self.in_force, name).count(),
-            held_back: known.held.iter().map(|(name, why)| (name.clone(), why.clone())).collect(),
+        let told = |known: &Known| {
+            let health = Health { failure: known.failure(), ..known.inlet.health() };
+            status(&known.source, (known.revision.clone(), health), &self.in_force, &known.held)
         };
-        self.known.iter().map(status).collect()
+        self.known.values().map(told).collect()
     }
 }
 
@@ -358,4 +398,52 @@ fn tell_held(
 
 fn event(level: LogLevel, kind: &'static str, what: String) -> Event {
     Event::new((LogArea::Config, level), kind, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::sync::Mutex;
+    use titan_config::{Config, KubernetesSource};
+    use titan_proxy::Files;
+    use titan_sources::outlet::Outlet;
+
+    /// A cluster that delivers what it is given.
+    struct Given(Mutex<Option<oneshot::Receiver<Delivery>>>);
+
+    impl Clusters for Given {
+        fn watch<'a>(
+            &'a self,
+            _: &'a str,
+            _: &'a KubernetesSource,
+            outlet: Outlet,
+        ) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
+            let given = self.0.lock().unwrap().take().unwrap();
+            Box::pin(async move {
+                outlet.deliver(given.await.unwrap());
+                outlet.closed().await;
+            })
+        }
+    }
+
+    #[test]
+    fn a_delivery_ends_the_wait_for_it() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let text = "listeners: ':80'\nroutes: { respond: 404 }\nsources: { s: { kubernetes: {} } }";
+        let config = Config::parse("titan.yaml", text).unwrap();
+        let source = Source::new(&config.sources[0], &config.resolver, &Files::default()).unwrap();
+        let (give, given) = oneshot::channel();
+        let mut sources = Sources::none(Arc::new(Given(Mutex::new(Some(given)))));
+        let log = Log::default();
+        sources.begin(vec![source], Restored::default(), None, &log);
+        runtime.block_on(async {
+            let mut next = pin!(sources.next());
+            let is_waiting = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx).is_pending())).await;
+            assert!(is_waiting);
+            give.send(Delivery::new("1", Vec::new()).unwrap()).unwrap();
+            let news = tokio::time::timeout(Duration::from_secs(10), next).await.unwrap();
+            assert!(matches!(news, News::Delivered(name, Some(_)) if name == "s"));
+        });
+    }
 }
