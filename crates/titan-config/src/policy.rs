@@ -24,7 +24,7 @@ pub use claim::Claim;
 pub(crate) use claim::{claim, parse_claim};
 pub use compress::{CodedRequests, MediaRange, OtherCodings};
 pub(crate) use compress::{codings, media_range};
-pub use cors::{CorsHeaders, CorsOrigin};
+pub use cors::{CorsHeaders, CorsMethods, CorsOrigin};
 pub use fault::FaultEffect;
 pub use jwt::{
     ClaimHeader, JwksUrl, JwtAlgorithm, JwtKeys, JwtProvider, JwtRevocations, TokenPlace, Url,

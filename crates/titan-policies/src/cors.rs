@@ -4,7 +4,7 @@ use crate::buffered_response::BufferedResponse;
 use crate::context::{Client, PolicyContext, Step};
 use crate::policy::{OwnState, Policy, Response, Setting};
 use crate::story::Story;
-use titan_config::{CorsHeaders, CorsOrigin};
+use titan_config::{CorsHeaders, CorsMethods, CorsOrigin};
 use titan_http::{
     BadField, FieldName, Fields, Method, RequestHead, ResponseHead, Status, is_token, list_members,
 };
@@ -39,6 +39,7 @@ pub struct CorsState {
 }
 
 struct PreflightRequest {
+    method: Box<[u8]>,
     /// The fields, as the request lists them.
     headers: Box<[u8]>,
     /// Whether this gateway seems to be in a private network.
@@ -81,7 +82,10 @@ impl Policy for Cors {
             let names: Vec<_> = names.iter().map(titan_config::HeaderName::as_str).collect();
             names.join(", ").into_bytes().into_boxed_slice()
         };
-        let methods: Vec<_> = config.methods.iter().map(Method::as_str).collect();
+        let methods = match &config.methods {
+            CorsMethods::Any => Vec::new(),
+            CorsMethods::These(these) => these.iter().map(Method::as_str).collect(),
+        };
         let headers = match &config.headers {
             CorsHeaders::Any => Box::default(),
             CorsHeaders::These(these) => names(these),
@@ -160,7 +164,9 @@ impl Cors {
     ) -> BufferedResponse {
         self.note_page(fields, note);
         let private_network = fields.named(ASKED_NETWORK).next().is_some();
-        note.asked = Some(PreflightRequest { headers: requested_headers(fields), private_network });
+        let method = fields.named(ASKED_METHOD).next().unwrap_or_default().into();
+        let headers = requested_headers(fields);
+        note.asked = Some(PreflightRequest { method, headers, private_network });
         BufferedResponse { head: ResponseHead::with_status(Status::NO_CONTENT), body: Vec::new() }
     }
 
@@ -200,7 +206,7 @@ impl Cors {
             return Some(format!("pages of {} may not read the response", text(origin)));
         }
         let method = asked?;
-        if !self.config.methods.contains(&method) {
+        if !self.takes_method(method) {
             return Some(format!("pages may not use {}", method.as_str()));
         }
         let headers = requested_headers(&request.fields);
@@ -219,16 +225,19 @@ impl Cors {
         if self.config.credentials {
             fields.append_named(ALLOW_CREDENTIALS, b"true")?;
         }
-        match &note.asked {
-            Some(asked) => self.grant(asked, fields),
-            None if self.expose.is_empty() => Ok(()),
-            None => fields.append_named(EXPOSE_HEADERS, &self.expose),
+        if !self.expose.is_empty() {
+            fields.append_named(EXPOSE_HEADERS, &self.expose)?;
         }
+        note.asked.as_ref().map_or(Ok(()), |asked| self.grant(asked, fields))
     }
 
     /// The response to a preflight request.
     fn grant(&self, asked: &PreflightRequest, fields: &mut Fields) -> Result<(), BadField> {
-        fields.append_named(ALLOW_METHODS, &self.methods)?;
+        let methods = match self.config.methods {
+            CorsMethods::Any => &asked.method,
+            CorsMethods::These(_) => &self.methods,
+        };
+        fields.append_named(ALLOW_METHODS, methods)?;
         let headers = match self.config.headers {
             // Named, for with credentials `*` would mean a field of that name.
             CorsHeaders::Any => &asked.headers,
@@ -249,6 +258,13 @@ impl Cors {
         match self.is_for_all || fields.members(FieldName::Vary).any(is_told) {
             true => Ok(()),
             false => fields.append(FieldName::Vary, b"Origin"),
+        }
+    }
+
+    fn takes_method(&self, method: Method) -> bool {
+        match &self.config.methods {
+            CorsMethods::Any => true,
+            CorsMethods::These(these) => these.contains(&method),
         }
     }
 

@@ -26,9 +26,8 @@ section! {
         /// The origins of the pages: `https://app.example.com`, `https://*.example.com` for one or more labels in
         /// front, `*` for every page, or `{ regex: ... }`, which must match the whole origin.
         pub(crate) origins: Vec<CorsOrigin> = required(one_or_list(origin(), 1..=MAX_ORIGINS)),
-        /// The methods that pages may use.
-        pub(crate) methods: Option<Vec<Method>> =
-            optional("`[GET, HEAD, POST]`", one_or_list(method(), 1..=MAX_METHODS)),
+        /// The methods that pages may use; `"*"` for any.
+        pub(crate) methods: Option<CorsMethods> = optional("`[GET, HEAD, POST]`", methods()),
         /// The header fields that pages may send, besides those that need no permission; `*` for any.
         pub(crate) headers: CorsHeaders = default("[]", headers()),
         /// The header fields of responses that pages may read, besides those that need no permission; `"*"` for any,
@@ -57,7 +56,7 @@ pub struct Cors {
     /// At least one. No `Any` together with credentials.
     pub origins: Vec<CorsOrigin>,
     /// The methods that pages may use.
-    pub methods: Vec<Method>,
+    pub methods: CorsMethods,
     /// The fields that pages may send.
     pub headers: CorsHeaders,
     /// The fields of responses that pages may read.
@@ -88,6 +87,15 @@ pub enum CorsOrigin {
     },
     /// Those whose whole origin the expression matches.
     Regex(Pattern),
+}
+
+/// Methods that pages may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CorsMethods {
+    /// Any.
+    Any,
+    /// These.
+    These(Vec<Method>),
 }
 
 /// Fields that pages may send.
@@ -147,9 +155,11 @@ fn check(fields: CorsFields, node: &Node, to: &mut Reading<'_>) -> Option<Cors> 
         return to
             .fail(error.also(node.key_span("origins"), "any origin").help("list the origins"));
     }
-    if methods.iter().flatten().any(|method| method.as_str() == "*") {
+    if let Some(CorsMethods::These(these)) = &methods
+        && these.iter().any(|method| method.as_str() == "*")
+    {
         let error = Diagnostic::error(node.key_span("methods"), "there is no method `*`");
-        return to.fail(error.label("list each method that pages may use"));
+        return to.fail(error.label("list each method that pages may use, or say `\"*\"` alone"));
     }
     if credentials && expose.iter().any(|name| name.as_str() == "*") {
         let message = "with credentials, browsers do not treat `*` as a wildcard";
@@ -157,7 +167,8 @@ fn check(fields: CorsFields, node: &Node, to: &mut Reading<'_>) -> Option<Cors> 
         let error = error.also(node.key_span("credentials"), "credentials are allowed here");
         return to.fail(error.help("list the headers"));
     }
-    let methods = methods.unwrap_or_else(|| vec![Method::GET, Method::HEAD, Method::POST]);
+    let usual = || CorsMethods::These(vec![Method::GET, Method::HEAD, Method::POST]);
+    let methods = methods.unwrap_or_else(usual);
     let websockets = websockets.unwrap_or(credentials);
     Some(Cors {
         origins,
@@ -205,6 +216,11 @@ fn parse_origin(text: &str) -> Result<CorsOrigin, Problem> {
         true => CorsOrigin::Below { before: format!("{scheme}://"), behind: format!(".{domain}") },
         false => CorsOrigin::Exact(text.to_owned()),
     })
+}
+
+fn methods() -> impl Read<Value = CorsMethods> {
+    let these = one_or_list(method(), 1..=MAX_METHODS).map(CorsMethods::These);
+    words_or(&[("*", CorsMethods::Any)], these)
 }
 
 fn headers() -> impl Read<Value = CorsHeaders> {

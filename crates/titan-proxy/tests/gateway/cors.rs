@@ -104,6 +104,18 @@ fn any_field_may_be_sent_where_the_policy_says_so() {
         .has_field("access-control-allow-headers", "x-any, x-other");
 }
 
+#[test]
+fn any_method_may_be_used_where_the_policy_says_so() {
+    let (gateway, _upstream) = under("origins: https://a, methods: '*', expose: [X-A]");
+    for method in ["PUT", "GET"] {
+        asks(&gateway, "https://a", method, "")
+            .has_status(204)
+            .has_field("access-control-allow-methods", method)
+            .has_field("access-control-expose-headers", "X-A");
+    }
+    asks(&gateway, "https://b", "PUT", "").has_problem(403, "cors-refused");
+}
+
 // field: cors.expose, cors.credentials, cors.private_network
 #[test]
 fn responses_say_what_pages_may_do_with_them() {
