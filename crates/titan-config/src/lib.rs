@@ -114,6 +114,10 @@ mod state;
 
 mod log;
 
+mod upstream_id;
+
+mod share;
+
 mod listener;
 
 mod listener_set;
@@ -127,8 +131,6 @@ mod recorder;
 mod target;
 
 mod health;
-
-mod upstream_id;
 
 mod pointer;
 
@@ -254,9 +256,10 @@ pub use resolved::Resolved;
 pub use resolver::Resolver;
 pub use respond::{Redirect, Respond};
 pub use retries::{Backoff, GrpcStatus, Retries, RetryBudget, RetryConditions};
-pub use route::{Action, Proxy, Rewrite, Route, SendHost, Share};
+pub use route::{Action, Proxy, Rewrite, Route, SendHost};
 pub use schema::schema;
 pub use secret::Secret;
+pub use share::Share;
 pub use source::FileNames;
 pub use state::State;
 pub use statuses::Statuses;

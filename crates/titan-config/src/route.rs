@@ -14,11 +14,10 @@ use crate::policy::Policies;
 use crate::quantity::{ByteSize, Cap, Percent};
 use crate::respond::{Redirect, Respond};
 use crate::retries::Retries;
+use crate::share::Share;
 use crate::template::Template;
 use crate::timeouts::RouteTimeouts;
 use crate::token::{HeaderValue, Name, Token};
-use crate::upstream_id::UpstreamId;
-use std::num::NonZeroU16;
 use titan_http::Method;
 
 /// A set of requests and what responds to them.
@@ -96,15 +95,6 @@ pub struct Proxy {
     pub grpc_web: bool,
     /// Which requests are copied, and where to; `None` if none are.
     pub mirror: Option<Box<Mirror>>,
-}
-
-/// One upstream of a route and how much of its traffic it gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
-    /// Which upstream.
-    pub upstream: UpstreamId,
-    /// Its part of the sum of all weights.
-    pub weight: NonZeroU16,
 }
 
 /// What happens to the path on its way to the upstream.

@@ -4,7 +4,7 @@ mod name;
 
 pub(crate) use name::tell_apart;
 
-use crate::bounds::{MAX_HOSTS, MAX_METHODS, MAX_RECORDED_BODY, MAX_SHARES, MAX_UPGRADES};
+use crate::bounds::{MAX_HOSTS, MAX_METHODS, MAX_RECORDED_BODY, MAX_UPGRADES};
 use crate::concurrency::{Importance, importance};
 use crate::condition::{
     CertificateMatch, HeaderMatch, QueryMatch, certificate_matches, header_matches, query_matches,
@@ -19,25 +19,23 @@ use crate::location::Span;
 use crate::look_alikes::Paths;
 use crate::method::served_method;
 use crate::mirror::{Mirror, mirror};
-use crate::node::{Kind, Node};
+use crate::node::Node;
 use crate::path::{
     PATH, PREFIX, PathEnd, PathPattern, parse_path, parse_prefix, parse_replacement,
 };
 use crate::policy::{Policies, PolicyKind, Uses, kinds, uses};
-use crate::problem::Problem;
 use crate::quantity::{ByteSize, Cap, Percent};
 use crate::read::{At, Read, Reading, at, default, optional};
-use crate::readers::{Named, boolean, mapping, one_or_list, percent, size, text, whole, words_or};
+use crate::readers::{boolean, one_or_list, percent, size, text, whole, words_or};
 use crate::respond::{Redirect, RedirectFields, Respond, redirect, respond};
 use crate::retries::{Retries, retries};
-use crate::route::{Action, Proxy, Rewrite, Route, SendHost, Share};
+use crate::route::{Action, Proxy, Rewrite, Route, SendHost};
 use crate::section::{exclude, has_unknown_keys, section, section_of};
-use crate::shape::{Shape, TextShape};
+use crate::share::{Share, shares};
 use crate::template::{TemplateText, Variables, path_template};
 use crate::timeouts::{RouteTimeoutFields, Timeouts};
-use crate::token::{NAME, Name, Token, name, token};
-use crate::upstream_id::{UpstreamId, find_upstream, upstream_name};
-use std::num::NonZeroU16;
+use crate::token::{Name, Token, name, token};
+use crate::upstream_id::UpstreamId;
 use std::time::Duration;
 use titan_http::Method;
 
@@ -538,54 +536,4 @@ impl ProxyDraft {
 fn send_host() -> impl Read<Value = SendHost> {
     let words = [("preserve", SendHost::Preserve), ("endpoint", SendHost::Endpoint)];
     words_or(&words, authority().map(SendHost::Fixed))
-}
-
-/// One upstream, or several with their weights.
-fn shares() -> impl Read<Value = Vec<Share>> {
-    SharesReader
-}
-
-struct SharesReader;
-
-impl SharesReader {
-    fn one() -> impl Read<Value = Vec<Share>> {
-        upstream_name().map(|upstream| vec![Share { upstream, weight: NonZeroU16::MIN }])
-    }
-
-    fn several() -> impl Read<Value = Vec<Share>> {
-        let shape = TextShape { what: "the name of an upstream", examples: "`api`", ..NAME };
-        let name = |text: &str| Ok::<_, Problem>(text.to_owned());
-        mapping(shape, name, whole::<u16>(0..=1_000), 1..=MAX_SHARES).then(|named, node, to| {
-            let shares: Vec<_> = named.iter().map(|share| share_of(share, to)).collect();
-            let shares: Vec<Share> =
-                shares.into_iter().collect::<Option<Vec<_>>>()?.into_iter().flatten().collect();
-            if shares.is_empty() && !named.is_empty() {
-                let error = Diagnostic::error(node.span, "every weight is 0");
-                return to.fail(error.label("no upstream would receive a request"));
-            }
-            Some(shares)
-        })
-    }
-}
-
-impl Read for SharesReader {
-    type Value = Vec<Share>;
-
-    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<Vec<Share>> {
-        match node.kind {
-            Kind::Text(_) => SharesReader::one().read(node, to),
-            Kind::Map(_) => SharesReader::several().read(node, to),
-            Kind::Null | Kind::List(_) => to.mismatch(node, self),
-        }
-    }
-
-    fn shape(&self) -> Shape {
-        Shape::Either(vec![SharesReader::one().shape(), SharesReader::several().shape()])
-    }
-}
-
-/// The share of an upstream; none when its weight is 0. It must exist all the same.
-fn share_of(named: &Named<String, u16>, to: &mut Reading<'_>) -> Option<Option<Share>> {
-    let upstream = find_upstream(&named.key, named.key_span, to)?;
-    Some(NonZeroU16::new(named.value).map(|weight| Share { upstream, weight }))
 }
