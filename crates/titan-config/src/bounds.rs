@@ -35,6 +35,8 @@ pub const MAX_DIAGNOSTICS: usize = 200;
 
 /// Listeners.
 pub const MAX_LISTENERS: usize = 64;
+/// TLS routes of one listener.
+pub const MAX_TLS_ROUTES: usize = 1_024;
 /// Routes.
 pub const MAX_ROUTES: usize = 10_000;
 /// Routes with the same host and path: a request is compared with each of them.

@@ -5,6 +5,7 @@ mod limits;
 mod look_alikes;
 mod mirrors;
 mod recorded_bodies;
+mod tls_routes;
 
 use crate::address::ListenAddress;
 use crate::admin::{AdminDraft, check_admin};
@@ -46,6 +47,7 @@ use mirrors::{check_mirrored_bodies, check_mirrored_endpoints, check_mirrored_fa
 use recorded_bodies::check_recorded_bodies;
 use std::collections::HashMap;
 use std::mem;
+use tls_routes::check_tls_routes;
 
 impl Config {
     /// Reads a text on its own: YAML, or JSON, which is YAML. `name` is what messages call it.
@@ -108,6 +110,7 @@ fn check(fields: &ConfigFields, root: &Node, to: &mut Reading<'_>) {
     check_routes(&fields.routes, to);
     check_upstreams(&fields.upstreams, (&listeners, !fields.sources.is_empty()), to);
     check_protocols(&fields.routes, &fields.upstreams, to);
+    check_tls_routes(&listeners, &fields.upstreams, to);
     check_retry_bodies(fields, to);
     check_hedges(fields, to);
     check_deadlines(fields, to);

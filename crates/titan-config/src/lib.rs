@@ -118,6 +118,8 @@ mod upstream_id;
 
 mod share;
 
+mod tls_route;
+
 mod listener;
 
 mod listener_set;
@@ -271,6 +273,7 @@ pub use tls::{
     Certificate, CertificateMode, Cipher, ClientCertificates, Hsts, ServerName, Tls, TlsVersion,
     UnknownName, UpstreamTls,
 };
+pub use tls_route::{TlsMode, TlsRoute};
 pub use token::{HeaderName, HeaderValue, Name, Pattern, Token};
 pub use tracing::{Propagation, TraceAlways, TraceParents, Tracing};
 pub use upstream::{Endpoint, Protocol, Queue, Upstream};

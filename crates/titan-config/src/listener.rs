@@ -11,6 +11,7 @@ use crate::read::{At, Read, Reading, at, default, optional, required};
 use crate::readers::{cap, one_or_list, short_for, switch_or, whole, words};
 use crate::section::{section, section_of};
 use crate::tls::{Tls, tls};
+use crate::tls_route::{TlsMode, TlsRoute, TlsRouteDraft, tls_routes};
 use crate::token::{Name, name};
 use std::num::{NonZeroU16, NonZeroU32};
 
@@ -25,6 +26,8 @@ pub struct Listener {
     pub proxy_protocol: Option<ProxyProtocol>,
     /// How TLS is spoken; `None` without TLS.
     pub tls: Option<Tls>,
+    /// Connections that go to upstreams without HTTP; no two take the same name.
+    pub tls_routes: Vec<TlsRoute>,
     /// What is spoken.
     pub protocols: Protocols,
     /// The port of HTTPS that every request is sent to instead of being served.
@@ -70,6 +73,9 @@ section! {
             optional("no PROXY protocol", section_of::<ProxyProtocol>()),
         /// Serves TLS (HTTPS).
         pub(crate) tls: Option<Tls> = default("off", tls()),
+        /// Sends TLS connections to upstreams as they are, by the name that the client asks for (SNI). The others are HTTPS if there is
+        /// `tls`, and are closed otherwise: a listener with TLS routes serves nothing without TLS.
+        pub(crate) tls_routes: Vec<TlsRouteDraft> = default("[]", tls_routes()),
         /// Redirects every request with 308 to the same URL under `https://`: `true` on port 443, a number on that
         /// port. Only without `tls`. A request without a host gets 400; routes are not consulted.
         pub(crate) redirect_to_https: Option<NonZeroU16> =
@@ -99,6 +105,8 @@ pub(crate) struct ListenerDraft {
     pub(crate) listener: Listener,
     pub(crate) name_span: Span,
     pub(crate) address_span: Span,
+    /// Those of [`Listener::tls_routes`].
+    pub(crate) tls_routes: Vec<TlsRouteDraft>,
 }
 
 fn protocols() -> impl Read<Value = Protocols> {
@@ -120,6 +128,7 @@ fn draft(fields: ListenerFields, node: &Node, to: &mut Reading<'_>) -> Option<Li
         address: At { value: address, span: address_span },
         proxy_protocol,
         tls,
+        tls_routes,
         protocols,
         redirect_to_https,
         max_connections,
@@ -131,17 +140,35 @@ fn draft(fields: ListenerFields, node: &Node, to: &mut Reading<'_>) -> Option<Li
         let error = error.label("remove it").also(node.key_span("tls"), "this listener speaks TLS");
         return to.fail(error.help("put it on a separate listener for HTTP"));
     }
+    if !tls_routes.is_empty() && redirect_to_https.is_some() {
+        let message = "this listener serves nothing without TLS";
+        let error = Diagnostic::error(node.key_span("redirect_to_https"), message);
+        let error = error.label("remove it").also(node.key_span("tls_routes"), "for these");
+        return to.fail(error.help("put it on a separate listener for HTTP"));
+    }
+    check_terminated(&tls_routes, tls.is_some(), to);
     let name_span = name.as_ref().map_or(address_span, |name| name.span);
     let listener = Listener {
         name: name.map_or_else(|| address.to_string(), |name| name.value.as_str().to_owned()),
         address,
         proxy_protocol,
         tls,
+        tls_routes: tls_routes.iter().map(|draft| draft.route.clone()).collect(),
         protocols: protocols.unwrap_or(Protocols { h1: true, h2: true }),
         redirect_to_https,
         max_connections,
         max_connections_per_client,
         location: node.span.start,
     };
-    Some(ListenerDraft { listener, name_span, address_span })
+    Some(ListenerDraft { listener, name_span, address_span, tls_routes })
+}
+
+/// What the gateway decrypts needs its certificates.
+fn check_terminated(routes: &[TlsRouteDraft], has_tls: bool, to: &mut Reading<'_>) {
+    let terminated = |draft: &&TlsRouteDraft| draft.route.mode == TlsMode::Terminate;
+    for draft in routes.iter().filter(terminated).filter(|_| !has_tls) {
+        let error = Diagnostic::error(draft.mode_span, "this listener has no certificates");
+        let error = error.label("the gateway speaks TLS with these clients");
+        to.add(error.help("set `tls: { certificates: ... }` on the listener"));
+    }
 }

@@ -108,9 +108,14 @@ fn listener(listener: &Listener) -> String {
         (None, Some(_)) => ", redirects to HTTPS",
         (None, None) => "",
     };
+    let routes = match listener.tls_routes.len() {
+        0 => String::new(),
+        1 => ", 1 TLS route".to_owned(),
+        count => format!(", {count} TLS routes"),
+    };
     match listener.name == address {
-        true => format!("{address}{tls}"),
-        false => format!("{}: {address}{tls}", listener.name),
+        true => format!("{address}{tls}{routes}"),
+        false => format!("{}: {address}{tls}{routes}", listener.name),
     }
 }
 

@@ -5,9 +5,11 @@
 
 mod read_ahead;
 mod turn;
+mod two_way;
 
 pub use read_ahead::{ReadAhead, ReadAheadBudget, Rest};
 pub use turn::Turn;
+pub use two_way::TwoWay;
 
 use crate::body::{BodySink, BodySource, RequestBody};
 use crate::clock::{Clock, CoarseInstant};

@@ -2,12 +2,14 @@
 
 mod client;
 mod credentials;
+mod hello;
 mod identity;
 mod server;
 mod tickets;
 
 pub use client::{ClientSettings, ClientTls, EndpointTls, client_config};
 pub use credentials::{BadCredentials, Files, Validity, bad};
+pub use hello::{Alert, ClientHello, MAX_HELLO, alert, read_hello};
 pub use identity::{Identity, sha256};
 pub use server::ServerTls;
 pub use tickets::TicketSecrets;
@@ -43,6 +45,28 @@ pub const H2: &[u8] = b"h2";
 /// HTTP/1.1 as handshakes name it (RFC 7301 section 6).
 pub const HTTP11: &[u8] = b"http/1.1";
 
+/// Which of the configured protocols are up for agreement in a handshake (ALPN, RFC 7301).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alpn {
+    /// All of them.
+    Configured,
+    /// HTTP/1.1 alone.
+    H1,
+    /// None: what goes through the connection is not HTTP.
+    Nothing,
+}
+
+impl Alpn {
+    /// What is up for agreement, where that is not all that is configured.
+    fn instead_of(self, configured: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
+        match self {
+            Alpn::Configured => None,
+            Alpn::H1 => (configured.len() > 1).then(|| vec![HTTP11.to_vec()]),
+            Alpn::Nothing => (!configured.is_empty()).then(Vec::new),
+        }
+    }
+}
+
 impl Refused {
     /// Why a handshake has failed.
     fn of(error: &io::Error) -> Refused {
@@ -77,19 +101,15 @@ const NOT_PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     This port speaks HTTPS: the request must begin with https://\n";
 
 /// Completes a handshake by then, and identifies the client if certificates are requested. What it sent behind a PROXY
-/// header is in the inbox.
+/// header, or was read of its ClientHello, is in the inbox.
 pub async fn accept(
     transport: &mut Transport,
     server: &ServerTls,
+    alpn: Alpn,
     deadline: CoarseInstant,
 ) -> Result<Option<(Identity, u64)>, Refused> {
-    let first = transport.read_until(deadline, |unread| unread.first().copied()).await;
-    match first.ok_or(Refused::Silent)? {
-        HANDSHAKE => {}
-        byte if byte.is_ascii_uppercase() => return Err(Refused::Plain),
-        _ => return Err(Refused::Failed("what came is not TLS".to_owned())),
-    }
-    let tls = ServerConnection::new(server.config())
+    await_handshake(transport, deadline).await?;
+    let tls = ServerConnection::new(server.config(alpn))
         .map_err(|error| Refused::Failed(error.to_string()))?;
     let session = Session::new(tls);
     let opened = session.came(transport.inbox.unread());
@@ -112,6 +132,19 @@ pub async fn accept(
     identified
 }
 
+/// Waits until the client begins a handshake.
+async fn await_handshake(
+    transport: &mut Transport,
+    deadline: CoarseInstant,
+) -> Result<(), Refused> {
+    let first = transport.read_until(deadline, |unread| unread.first().copied()).await;
+    match first.ok_or(Refused::Silent)? {
+        HANDSHAKE => Ok(()),
+        byte if byte.is_ascii_uppercase() => Err(Refused::Plain),
+        _ => Err(Refused::Failed("what came is not TLS".to_owned())),
+    }
+}
+
 /// Tells a client that this port speaks HTTPS, and waits until it has read that or a moment is over.
 pub async fn respond_plain(transport: &mut Transport) {
     let fd = transport.stream.fd();
@@ -127,8 +160,8 @@ pub async fn linger(transport: &mut Transport) {
 }
 
 /// Agrees with an endpoint on keys; the caller bounds the time.
-pub async fn connect(stream: &mut Stream, towards: &EndpointTls, h1_only: bool) -> io::Result<()> {
-    stream.secure(Session::new(towards.session(h1_only).map_err(io::Error::other)?));
+pub async fn connect(stream: &mut Stream, towards: &EndpointTls, alpn: Alpn) -> io::Result<()> {
+    stream.secure(Session::new(towards.session(alpn).map_err(io::Error::other)?));
     poll_fn(|cx| poll_agree(cx, stream)).await
 }
 

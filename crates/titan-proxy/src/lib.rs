@@ -10,6 +10,7 @@
 //! | 1 | one thread, one runtime, own sockets, buffers, pools and clock | `worker`, `serve` | `serve::run` |
 //! | 2 | accept, connection limits, PROXY protocol | `listener`, `socket` | `Listener::serve` |
 //! | 3 | TLS: certificates, the handshake, records | [`titan_io::tls`] | `accept` |
+//! | - | connections that go to an upstream without HTTP | `tls_route`, `downstream::raw` | `TlsRoutes::find` |
 //! | 4 | bytes to heads, heads to bytes | `downstream`: `h1`, `h2` | `serve` |
 //! | 5 | **the spine** | `exchange` | `Exchange::run` |
 //! | - | from the head to the route, for the exchange and for explain | `steps` | `Steps::route` |
@@ -58,6 +59,7 @@ mod forwarding;
 
 mod route;
 mod template;
+mod tls_route;
 
 mod fallback;
 
@@ -140,3 +142,4 @@ pub use titan_upstream::monitor::{
     BreakerWish, Monitored, NotOrdered, Order as EndpointOrder, Wish,
 };
 pub use titan_upstream::status::{HedgingStatus, MemberStatus, UpstreamStatus};
+pub use tls_route::{TlsFailure, TlsRouteCells, TlsRouteName, TlsRouteStatus};

@@ -6,7 +6,8 @@ use crate::listener_policy::ListenerPolicy;
 use crate::origin::PresentedCertificate;
 use crate::proxy_protocol;
 use crate::socket::{Acceptor, ListenSocket};
-use crate::worker::{OpenConnection, Worker};
+use crate::tls_route::TlsRoutes;
+use crate::worker::{CurrentSnapshot, OpenConnection, Worker};
 use arc_swap::ArcSwap;
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -19,14 +20,14 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc as std_mpsc};
 use std::task::Poll;
-use titan_config::Cidr;
+use titan_config::{Cidr, TlsMode};
 use titan_http::Scheme;
-use titan_io::clock::TICK;
+use titan_io::clock::{CoarseInstant, TICK};
 use titan_io::network::ClientNetwork;
 use titan_io::registry::Registry;
 use titan_io::shares::{ClientCounter, Shares};
 use titan_io::stream::{Agreed, Stream};
-use titan_io::tls::{self, BadCredentials, Files, Refused, ServerTls, TicketSecrets};
+use titan_io::tls::{self, Alert, Alpn, BadCredentials, Files, Refused, ServerTls, TicketSecrets};
 use titan_io::transport::Transport;
 use tokio::sync::mpsc;
 
@@ -298,10 +299,75 @@ impl AdmittedConnection {
             && self.permit.count_client(self.client.origin.address);
         if !is_welcome {
             self.client.worker.cells().refused.add(1);
-        } else if self.is_secured().await {
+            return;
+        }
+        match self.tls_routes() {
+            None => self.serve_http().await,
+            Some(routes) => Box::pin(self.route(routes)).await,
+        }
+    }
+
+    async fn serve_http(&mut self) {
+        if self.is_secured(Alpn::Configured, self.handshake_deadline()).await {
             let protocols = self.permit.state.config.load().protocols;
             downstream::serve(&mut self.client, &protocols).await;
         }
+    }
+
+    /// The TLS routes of this listener, and what they are part of.
+    fn tls_routes(&self) -> Option<(Arc<TlsRoutes>, CurrentSnapshot)> {
+        let snapshot = self.client.worker.snapshot();
+        let routes = snapshot.tls_routes(&self.permit.state.id).map(Arc::clone)?;
+        Some((routes, snapshot))
+    }
+
+    /// Has the connection go where the name leads to that the client asks for: to an upstream if a TLS route takes it.
+    async fn route(&mut self, (routes, snapshot): (Arc<TlsRoutes>, CurrentSnapshot)) {
+        let deadline = self.handshake_deadline();
+        let hello = match tls::read_hello(&mut self.client.transport, deadline).await {
+            Ok(hello) => hello,
+            Err(refused) => return self.refuse_hello(refused, Alert::DecodeError).await,
+        };
+        let route = routes.find(hello.server_name.as_deref()).map(Arc::clone);
+        self.client.transport.renew_grace();
+        match route {
+            Some(route) => {
+                let goes_on = match route.mode {
+                    TlsMode::Passthrough => true,
+                    // A reload may just have taken the certificates from the listener.
+                    TlsMode::Terminate => {
+                        self.is_secured(Alpn::Nothing, deadline).await
+                            && self.client.origin.scheme == Scheme::Https
+                    }
+                };
+                if goes_on {
+                    downstream::raw::serve(&mut self.client, snapshot, &route).await;
+                }
+            }
+            None if self.permit.state.listener_policy.tls().is_some() => {
+                drop((routes, snapshot));
+                self.serve_http().await;
+            }
+            None => {
+                let why = "no TLS route takes the name that the client asks for".to_owned();
+                self.refuse_hello(Refused::Failed(why), Alert::UnrecognizedName).await;
+            }
+        }
+    }
+
+    /// Ends a connection whose ClientHello leads nowhere.
+    async fn refuse_hello(&mut self, refused: Refused, alert: Alert) {
+        if let Refused::Failed(_) = refused {
+            tls::alert(&self.client.transport, alert);
+            tls::linger(&mut self.client.transport).await;
+        }
+        self.refuse(refused).await;
+    }
+
+    /// Until when a handshake that begins now has to be complete.
+    fn handshake_deadline(&self) -> CoarseInstant {
+        let Client { worker, transport, .. } = &self.client;
+        transport.io.clock.deadline(worker.snapshot().timeouts.handshake)
     }
 
     /// Whether the listener has a permit left for that client. A trusted proxy stands for many.
@@ -312,15 +378,10 @@ impl AdmittedConnection {
     }
 
     /// Holds the handshake, where this listener speaks TLS.
-    async fn is_secured(&mut self) -> bool {
+    async fn is_secured(&mut self, alpn: Alpn, deadline: CoarseInstant) -> bool {
         let AdmittedConnection { client, permit, .. } = self;
         let Some(server) = permit.state.listener_policy.tls() else { return true };
-        let deadline = client.worker.snapshot().timeouts.handshake;
-        let deadline = client.transport.io.clock.deadline(deadline);
-        let accepted = Box::pin(tls::accept(&mut client.transport, &server, deadline)).await;
-        if let Err(refused) = &accepted {
-            permit.state.listener_policy.note_refused(refused);
-        }
+        let accepted = Box::pin(tls::accept(&mut client.transport, &server, alpn, deadline)).await;
         match accepted {
             Ok(shown) => {
                 client.transport.renew_grace();
@@ -332,19 +393,30 @@ impl AdmittedConnection {
                 }
                 client.origin.agreed = agreed.map(Rc::new);
                 client.origin.shown = shown.map(PresentedCertificate::new);
-                return true;
+                true
             }
             // Boxed: few connections come to this, and all others would keep the room for it while they wait.
-            Err(Refused::Plain) => Box::pin(tls::respond_plain(&mut client.transport)).await,
-            Err(Refused::NoCertificate | Refused::Certificate(_)) => {
-                client.worker.cells().certificates_refused.add(1);
-                Box::pin(tls::linger(&mut client.transport)).await;
+            Err(refused) => {
+                Box::pin(self.refuse(refused)).await;
+                false
             }
-            Err(Refused::Failed(_) | Refused::Gone) => {}
-            Err(Refused::Silent) => return false,
+        }
+    }
+
+    /// Notes why a connection is not served, and ends it so that its client sees that.
+    async fn refuse(&mut self, refused: Refused) {
+        let AdmittedConnection { client, permit, .. } = self;
+        permit.state.listener_policy.note_refused(&refused);
+        match refused {
+            Refused::Plain => tls::respond_plain(&mut client.transport).await,
+            Refused::NoCertificate | Refused::Certificate(_) => {
+                client.worker.cells().certificates_refused.add(1);
+                tls::linger(&mut client.transport).await;
+            }
+            Refused::Failed(_) | Refused::Gone => {}
+            Refused::Silent => return,
         }
         client.worker.cells().handshakes_failed.add(1);
-        false
     }
 
     /// Reads the client's address, if a balancer in front sends it.

@@ -7,10 +7,12 @@ use crate::fallback::Fallback;
 use crate::files::Site;
 use crate::forwarding::Forwarding;
 use crate::guard::Guard;
+use crate::listener_id::ListenerId;
 use crate::metrics::{Metrics, NO_ROUTE, RouteCells};
 use crate::mirror::{Mirror, MirrorStatus};
 use crate::route::{LookAlikes, Routes, Split};
 use crate::template::PathRewrite;
+use crate::tls_route::{TlsRouteStatus, TlsRoutes};
 use crate::tracing::Tracing;
 use crate::upgrade::{TunnelPermit, Tunnels};
 use std::collections::HashMap;
@@ -93,6 +95,8 @@ pub(crate) struct Snapshot {
     pub(crate) exporters: Vec<Arc<ExporterFigures>>,
     /// What gateways count together in.
     pub(crate) stores: Stores,
+    /// The TLS routes of each listener that has any.
+    tls_routes: Box<[(ListenerId, Arc<TlsRoutes>)]>,
     /// The tunnels that are open.
     tunnels: Arc<Tunnels>,
     /// What is done when limits of the gateway itself come near.
@@ -208,6 +212,7 @@ impl Snapshot {
             captures: Captures::of(&config.access_log),
             exporters: exporter_figures(config, &access_logs, registry),
             access_logs,
+            tls_routes: tls_routes(config, around),
             tunnels: registry.shared((), Tunnels::default),
             stores: stores.clone(),
             pressure: config.pressure.clone(),
@@ -317,6 +322,16 @@ impl Snapshot {
         .map(|(purpose, (used, most))| MemoryStatus { purpose, used, most })
     }
 
+    /// The TLS routes of that listener, if it has any.
+    pub(crate) fn tls_routes(&self, listener: &ListenerId) -> Option<&Arc<TlsRoutes>> {
+        self.tls_routes.iter().find(|(id, _)| id == listener).map(|(_, routes)| routes)
+    }
+
+    /// What is counted for those of all listeners, in the order of the file.
+    pub(crate) fn tls_routes_now(&self) -> Vec<TlsRouteStatus> {
+        self.tls_routes.iter().flat_map(|(_, routes)| routes.status()).collect()
+    }
+
     /// A place for one more tunnel, if there is one.
     pub(crate) fn enter_tunnel(&self) -> Option<TunnelPermit> {
         self.tunnels.enter(self.limits.tunnels)
@@ -354,6 +369,12 @@ fn recorded_bodies(config: &Config) -> Vec<usize> {
     let most = config.routes.iter().map(|route| route.record_bodies.as_usize());
     let most: Vec<_> = most.filter(|_| config.recorder.is_some()).collect();
     if most.iter().all(|most| *most == 0) { Vec::new() } else { most }
+}
+
+fn tls_routes(config: &Config, around: (&Registry, usize)) -> Box<[(ListenerId, Arc<TlsRoutes>)]> {
+    let ids = ListenerId::all(&config.listeners);
+    let all = ids.into_iter().zip(&config.listeners);
+    all.filter_map(|(id, listener)| Some((id, TlsRoutes::of(listener, around)?))).collect()
 }
 
 /// What mirrors are made of.

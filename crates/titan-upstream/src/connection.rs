@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use titan_io::error::{Error, Kind, is_shortage};
 use titan_io::stream::Stream;
-use titan_io::tls;
+use titan_io::tls::{self, Alpn};
 use tokio::net::{TcpStream, UnixStream};
 
 /// An open connection to an endpoint. It counts against the endpoint's limit until it is dropped.
@@ -87,9 +87,9 @@ pub(crate) async fn open(
     endpoint: &Arc<Endpoint>,
     slot: Slot,
     timeout: Duration,
-    h1_only: bool,
+    alpn: Alpn,
 ) -> Result<Connection, Error> {
-    let attempt = tokio::time::timeout(timeout, connect(endpoint, h1_only));
+    let attempt = tokio::time::timeout(timeout, connect(endpoint, alpn));
     let (stream, opening) = match attempt.await {
         Ok(Ok(opened)) => opened,
         Ok(Err(kind)) => return Err(kind.into()),
@@ -108,7 +108,7 @@ pub(crate) async fn open(
 }
 
 /// Connects, and agrees on keys where the endpoint speaks TLS; the caller bounds the time.
-pub(crate) async fn connect(endpoint: &Endpoint, h1_only: bool) -> Result<(Stream, Opening), Kind> {
+pub(crate) async fn connect(endpoint: &Endpoint, alpn: Alpn) -> Result<(Stream, Opening), Kind> {
     let failed = |kind| {
         move |error: io::Error| {
             let kind = if is_shortage(&error) { Kind::NoSocket } else { kind };
@@ -121,7 +121,7 @@ pub(crate) async fn connect(endpoint: &Endpoint, h1_only: bool) -> Result<(Strea
     let mut opening = Opening::default();
     opening.note_connected(began.elapsed());
     if let Some(tls) = &endpoint.tls {
-        Box::pin(tls::connect(&mut stream, tls, h1_only)).await.map_err(failed(Kind::Tls))?;
+        Box::pin(tls::connect(&mut stream, tls, alpn)).await.map_err(failed(Kind::Tls))?;
         opening.note_secured(began.elapsed());
     }
     Ok((stream, opening))

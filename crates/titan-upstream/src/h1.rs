@@ -24,7 +24,7 @@ pub struct H1Channel<'w> {
     method: Method,
 }
 
-/// A connection that has switched to another protocol.
+/// A connection that carries no HTTP: it has switched to another protocol, or has never carried any.
 pub struct SwitchedConnection {
     connection: Connection,
     /// What has come and was not used yet.
@@ -32,6 +32,18 @@ pub struct SwitchedConnection {
 }
 
 impl SwitchedConnection {
+    /// A new one, over which nothing has gone; `memory` is for it alone.
+    pub fn new(mut connection: Connection, memory: &mut CallMemory) -> SwitchedConnection {
+        let (_, writer) = connection.stream.split();
+        Outgoing::new(Side::Upstream, writer, &mut memory.outbox);
+        SwitchedConnection { connection, inbox: Inbox::default() }
+    }
+
+    /// Has the endpoint see that something is missing when this is dropped.
+    pub fn reset(&self) {
+        self.connection.stream.reset();
+    }
+
     /// Where it leads to.
     pub fn endpoint(&self) -> &Arc<Endpoint> {
         &self.connection.endpoint

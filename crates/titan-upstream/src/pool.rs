@@ -7,6 +7,7 @@ use crate::reclaim::Reclaim;
 use crate::slots::{Awaited, QueuePlace, Requester, Slot};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use titan_io::clock::{Clock, CoarseInstant};
 use titan_io::error::{Error, Kind};
 use titan_io::io::Io;
 use titan_io::network::ClientNetwork;
-use titan_io::tls::H2;
+use titan_io::tls::{Alpn, H2};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -142,6 +143,36 @@ impl Pools {
                 way.note_wait();
                 return Ok(way);
             }
+        }
+    }
+
+    /// A new connection to `endpoint` for what is not HTTP; nobody uses it afterwards. If all that there may be are open, it is
+    /// waited for as by a request.
+    pub async fn open_raw(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        client: Option<ClientNetwork>,
+        timeout: Duration,
+    ) -> Result<Connection, Error> {
+        let slot = match endpoint.slots.try_take(client) {
+            Some(slot) => slot,
+            None => self.wait_for_slot(endpoint, client).await?,
+        };
+        open(endpoint, slot, timeout, Alpn::Nothing).await
+    }
+
+    async fn wait_for_slot(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        client: Option<ClientNetwork>,
+    ) -> Result<Slot, Kind> {
+        let requester = Requester { client, worker: self.worker };
+        let place = endpoint.slots.queue(requester, Awaited::Slot)?;
+        self.reclaim.ask(endpoint.id);
+        let nothing = std::future::pending::<Result<Infallible, _>>();
+        match place.wait(endpoint.queue_timeout(), nothing).await? {
+            Ok(never) => match never {},
+            Err(slot) => Ok(slot),
         }
     }
 
@@ -293,7 +324,8 @@ impl Pools {
         slot: Slot,
         options: AcquireOptions<'_>,
     ) -> Result<PooledConnection, Error> {
-        let mut connection = open(endpoint, slot, options.connect, options.h1_only).await?;
+        let alpn = if options.h1_only { Alpn::H1 } else { Alpn::Configured };
+        let mut connection = open(endpoint, slot, options.connect, alpn).await?;
         let is_h2 = match endpoint.protocol {
             Protocol::H1 => false,
             Protocol::H2 => true,

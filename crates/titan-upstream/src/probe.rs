@@ -15,6 +15,7 @@ use std::time::Duration;
 use titan_config::{GrpcProbe, HealthCheck, HttpProbe, Probe};
 use titan_http::{BadField, Method, RequestHead, Status};
 use titan_io::error::{Error, Kind, is_shortage};
+use titan_io::tls::Alpn;
 
 /// What probes are made with.
 #[derive(Default)]
@@ -100,7 +101,7 @@ impl Prober {
                     ProbeFailure { why: error.to_string(), is_shortage: is_shortage(&error) }
                 }),
                 Probe::Tls => {
-                    let connected = connect(endpoint, false).await;
+                    let connected = connect(endpoint, Alpn::Configured).await;
                     connected.map(drop).map_err(|kind| explain(kind.into()))
                 }
                 Probe::Http(http) => {

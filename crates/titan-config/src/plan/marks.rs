@@ -150,17 +150,14 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("paths", Mark::Inside), ("timeouts", Mark::Inside), ("forwarding", Mark::Inside), ("resolver", Mark::Inside),
         ("admin", Mark::Inside),
     ]),
-    ("workers", &[
-        ("threads", Mark::Neutral), ("pin", Mark::Neutral),
-    ]),
+    ("workers", &[("threads", Mark::Neutral), ("pin", Mark::Neutral)]),
     ("listener", &[
         ("name", Mark::Neutral), ("address", Mark::Exposure), ("proxy_protocol", Mark::Other), ("tls", Mark::Need),
-        ("redirect_to_https", Mark::Need), ("protocols", Mark::Grant), ("max_connections", Mark::Larger),
-        ("max_connections_per_client", Mark::Larger),
+        ("tls_routes", Mark::Other), ("redirect_to_https", Mark::Need), ("protocols", Mark::Grant),
+        ("max_connections", Mark::Larger), ("max_connections_per_client", Mark::Larger),
     ]),
-    ("proxy_protocol", &[
-        ("from", Mark::Grant),
-    ]),
+    ("proxy_protocol", &[("from", Mark::Grant)]),
+    ("tls_route", &[("names", Mark::Other), ("mode", Mark::Other), ("upstream", Mark::Neutral)]),
     ("tls", &[
         ("certificates", Mark::Neutral), ("unknown_name", Mark::Scale(&["refuse", "default"])),
         ("min_version", Mark::Scale(&["1.3", "1.2"])), ("ciphers", Mark::OneOf), ("hsts", Mark::Need),

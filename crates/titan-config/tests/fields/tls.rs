@@ -13,6 +13,17 @@ macro_rules! tls {
     };
 }
 
+/// A listener with a TLS route.
+macro_rules! passing {
+    ($route:literal) => {
+        concat!(
+            "listeners: [{ address: \":1\", tls: { certificates: [{ cert: a.pem, key: a.key }] }, tls_routes: { ",
+            $route,
+            " } }]\nupstreams: { u: \"u:1\", v: \"v:1\" }"
+        )
+    };
+}
+
 /// A listener that asks clients for certificates, and what follows.
 macro_rules! asking {
     ($rest:literal) => {
@@ -116,6 +127,26 @@ pub(crate) const ROWS: &[Row] = &[
         "redirect_to_https",
         "listeners: [{ address: \":1\", redirect_to_https: true }, { address: \":2\", redirect_to_https: 8443 }]",
         "redirect_to_https: Some(8443)",
+    ),
+    (
+        "listener",
+        "tls_routes",
+        passing!("names: a.b, mode: passthrough, upstream: u"),
+        "tls_routes: [TlsRoute { names: [Exact(\"a.b\")], mode: Passthrough, shares: [Share { ",
+    ),
+    (
+        "tls_route",
+        "names",
+        passing!("names: [A.b, '*.c'], mode: passthrough, upstream: u"),
+        "names: [Exact(\"a.b\"), Under(\".c\")]",
+    ),
+    ("tls_route", "mode", passing!("mode: terminate, upstream: u"), "mode: Terminate"),
+    ("tls_route", "mode", passing!("mode: passthrough, upstream: u"), "mode: Passthrough"),
+    (
+        "tls_route",
+        "upstream",
+        passing!("mode: passthrough, upstream: { u: 3, v: 1 }"),
+        "weight: 3 }, Share { upstream: UpstreamId(1), weight: 1 }",
     ),
     (
         "tls",

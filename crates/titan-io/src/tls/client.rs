@@ -2,7 +2,7 @@
 
 use super::credentials::{BadCredentials, Files, bad};
 use super::identity::sha256;
-use super::{H2, HTTP11};
+use super::{Alpn, H2, HTTP11};
 use arc_swap::ArcSwap;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -72,13 +72,13 @@ impl ClientTls {
 }
 
 impl EndpointTls {
-    /// A session at its start, which may be for HTTP/1.1 whatever is preferred else.
-    pub fn session(&self, h1_only: bool) -> Result<ClientConnection, Error> {
+    /// A session at its start, in which these protocols are up for agreement.
+    pub fn session(&self, alpn: Alpn) -> Result<ClientConnection, Error> {
         let name = self.name.clone().ok_or_else(|| Error::General("no server name".to_owned()))?;
         let config = Arc::clone(&self.upstream.settings.load().config);
-        if h1_only && config.alpn_protocols.len() > 1 {
+        if let Some(protocols) = alpn.instead_of(&config.alpn_protocols) {
             let mut config = ClientConfig::clone(&config);
-            config.alpn_protocols = vec![HTTP11.to_vec()];
+            config.alpn_protocols = protocols;
             return ClientConnection::new(Arc::new(config), name);
         }
         ClientConnection::new(config, name)

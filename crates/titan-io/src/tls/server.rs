@@ -3,7 +3,7 @@
 use super::credentials::{BadCredentials, ByName, Files, Revocations, Validity, bad};
 use super::identity::{Identity, sha256};
 use super::tickets::{DIGEST, TicketSecrets, Tickets};
-use super::{H2, HTTP11, Refused};
+use super::{Alpn, H2, HTTP11, Refused};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
@@ -132,8 +132,16 @@ impl ServerTls {
         self.clients.as_ref().map_or([0; DIGEST], |clients| clients.digest)
     }
 
-    pub(super) fn config(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.config)
+    /// What a handshake is held with in which these protocols are up for agreement.
+    pub(super) fn config(&self, alpn: Alpn) -> Arc<ServerConfig> {
+        match alpn.instead_of(&self.config.alpn_protocols) {
+            None => Arc::clone(&self.config),
+            Some(protocols) => {
+                let mut config = ServerConfig::clone(&self.config);
+                config.alpn_protocols = protocols;
+                Arc::new(config)
+            }
+        }
     }
 
     /// Who the client is that has shown `chain` in a handshake, and which edition of the files that was

@@ -2,6 +2,7 @@
 
 mod h1;
 mod h2;
+pub(crate) mod raw;
 
 use crate::origin::Origin;
 use crate::worker::Worker;

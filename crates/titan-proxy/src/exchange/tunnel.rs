@@ -8,15 +8,13 @@ use crate::observed::Telling;
 use crate::scratch::Lease;
 use crate::upgrade::TunnelPermit;
 use crate::worker::Worker;
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 use titan_io::body::{BodySource, RequestBody, ResponseSink};
-use titan_io::clock::{Clock, CoarseInstant, Timer};
+use titan_io::clock::Timer;
 use titan_io::counter::Counted;
 use titan_io::error::{Error, Side};
-use titan_io::relay::{Pump, StallLimits, Stop};
+use titan_io::relay::TwoWay;
 use titan_policies::state::PolicyState;
 use titan_upstream::attempts::RunningAttempt;
 use titan_upstream::balance::InFlight;
@@ -24,9 +22,6 @@ use titan_upstream::call::CallMemory;
 use titan_upstream::cells::UpstreamCells;
 use titan_upstream::failure_log::{Cause, FailureDetail};
 use titan_upstream::h1::SwitchedConnection;
-
-/// How long the rest may pause once one side has ended.
-const HALF_CLOSED: Duration = Duration::from_secs(60);
 
 /// The endpoint's side of a tunnel, and what it holds a place in while it lasts.
 pub(crate) struct Tunnel {
@@ -55,16 +50,6 @@ struct FailureContext {
     upstream: Arc<Counted<UpstreamCells>>,
     route: Option<Arc<Counted<RouteCells>>>,
     request: Option<Box<[u8]>>,
-}
-
-/// Both directions.
-struct Directions {
-    up: Pump,
-    down: Pump,
-    timeout: Duration,
-    /// Bytes that have moved when last looked at, in both directions.
-    moved: u64,
-    deadline: CoarseInstant,
 }
 
 impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
@@ -107,11 +92,12 @@ impl Tunnel {
         let cells = worker.cells();
         cells.tunnels_opened.add(1);
         let sent = sink.sent();
-        let mut directions = Directions::new(timer.clock(), self.timeout);
+        let mut directions = TwoWay::new(timer.clock(), self.timeout);
         let result = self.relay(&mut directions, worker, timer, source, sink).await;
-        cells.received.add(directions.up.taken());
+        let (taken, _) = directions.taken();
+        cells.received.add(taken);
         cells.sent.add(sink.sent() - sent);
-        self.tell(result, (directions.up.taken(), sink.sent()));
+        self.tell(result, (taken, sink.sent()));
         let verdict = result.map_or_else(|error| self.fail(error, worker), |()| Verdict::Responded);
         // Its places are free before it counts as closed.
         drop(self);
@@ -121,7 +107,7 @@ impl Tunnel {
 
     async fn relay(
         &mut self,
-        directions: &mut Directions,
+        directions: &mut TwoWay,
         worker: &Worker,
         timer: &Timer,
         source: &mut impl BodySource,
@@ -129,18 +115,8 @@ impl Tunnel {
     ) -> Result<(), Error> {
         let (mut request, mut incoming) = self.endpoint.open(&mut self.memory, &worker.io.buffers);
         source.open_tunnel();
-        let clock = timer.clock();
-        poll_fn(|cx| {
-            let Directions { up, down, .. } = directions;
-            let sent = up.poll(cx, clock, source, &mut request);
-            let came = down.poll(cx, clock, &mut incoming, sink);
-            ready_error(sent)?;
-            ready_error(came)?;
-            let end = directions.poll_end(clock);
-            timer.wake_at(cx, directions.deadline);
-            end.map(Ok)
-        })
-        .await
+        let (up, down) = ((source, &mut request), (&mut incoming, sink));
+        directions.run(timer, up, down, |_| {}).await
     }
 
     /// Tells how it has ended, with the bytes that its client has sent since it opened, and all that were sent to it.
@@ -179,41 +155,5 @@ impl Tunnel {
             route: route.as_ref().map(|route| route.name().to_owned()),
             request: request.as_ref().map(|id| String::from_utf8_lossy(id).into_owned()),
         });
-    }
-}
-
-impl Directions {
-    fn new(clock: &Clock, timeout: Duration) -> Directions {
-        // It is the tunnel as a whole that is idle or not.
-        let pump = || Pump::new(StallLimits::UNLIMITED);
-        Directions {
-            up: pump(),
-            down: pump(),
-            timeout,
-            moved: 0,
-            deadline: clock.deadline(timeout),
-        }
-    }
-
-    /// Ready when both sides have ended, or nothing has moved for too long.
-    fn poll_end(&mut self, clock: &Clock) -> Poll<()> {
-        let ends = u64::from(self.up.is_done()) + u64::from(self.down.is_done());
-        if ends == 2 {
-            return Poll::Ready(());
-        }
-        let moved = self.up.taken() + self.down.taken() + ends;
-        if moved != self.moved {
-            self.moved = moved;
-            let timeout = if ends == 0 { self.timeout } else { self.timeout.min(HALF_CLOSED) };
-            self.deadline = clock.deadline(timeout);
-        }
-        if clock.is_past(self.deadline) { Poll::Ready(()) } else { Poll::Pending }
-    }
-}
-
-fn ready_error(moved: Poll<Result<(), Stop>>) -> Result<(), Error> {
-    match moved {
-        Poll::Ready(Err(stop)) => Err(stop.of_response()),
-        Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
     }
 }

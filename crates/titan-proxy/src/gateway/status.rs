@@ -4,6 +4,7 @@ use super::retired::Retired;
 use crate::metrics::RouteCells;
 use crate::mirror::MirrorStatus;
 use crate::snapshot::{Action, MemoryStatus, Snapshot};
+use crate::tls_route::TlsRouteStatus;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -128,6 +129,11 @@ impl Status {
             Some((upstream.config().name.to_string(), status))
         });
         limited.collect()
+    }
+
+    /// What is counted for each TLS route, in the order of the file.
+    pub fn tls_routes(&self) -> Vec<TlsRouteStatus> {
+        self.current.load().tls_routes_now()
     }
 
     /// Every mirror, in the order of the routes in the file.

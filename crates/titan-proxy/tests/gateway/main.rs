@@ -54,6 +54,7 @@ mod slow_clients;
 mod succession;
 mod timeouts;
 mod tls;
+mod tls_routes;
 mod transforms;
 mod tunnels;
 mod uploads;

@@ -1,0 +1,148 @@
+//! TLS routes of a listener: connections that go to an upstream as they are, without HTTP.
+
+use crate::bounds::{MAX_HOSTS, MAX_TLS_ROUTES};
+use crate::diagnostic::Diagnostic;
+use crate::host::{HostPattern, host_pattern};
+use crate::location::Span;
+use crate::node::Node;
+use crate::read::{At, Read, Reading, at, default, required};
+use crate::readers::{one_or_list, words};
+use crate::section::{section, section_of};
+use crate::share::{Share, shares};
+use std::collections::HashMap;
+use std::fmt;
+use std::net::Ipv4Addr;
+
+/// Connections that go to an upstream without HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsRoute {
+    /// The names that it takes (SNI); empty for whatever no other one takes.
+    pub names: Vec<HostPattern>,
+    /// Who speaks TLS with the client.
+    pub mode: TlsMode,
+    /// The upstreams with their weights, none of which is 0; at least one.
+    pub shares: Vec<Share>,
+}
+
+/// Who speaks TLS with the clients of a TLS route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsMode {
+    /// The endpoint: the gateway reads the ClientHello, and passes it on with all that follows.
+    Passthrough,
+    /// The gateway: what it has decrypted goes to the endpoint.
+    Terminate,
+}
+
+impl TlsMode {
+    /// As the file says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            TlsMode::Passthrough => "passthrough",
+            TlsMode::Terminate => "terminate",
+        }
+    }
+}
+
+impl TlsRoute {
+    /// What the gateway calls it: its first name, or `*` where it has none. Unique on its listener.
+    pub fn name(&self) -> String {
+        self.names.first().map_or_else(|| "*".to_owned(), HostPattern::to_string)
+    }
+}
+
+impl fmt::Display for TlsRoute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.names.iter().map(HostPattern::to_string).collect();
+        let names = if names.is_empty() { "*".to_owned() } else { names.join(", ") };
+        write!(f, "{names}, {}", self.mode.name())
+    }
+}
+
+section! {
+    "tls_route", "a TLS route", Any;
+    /// TLS connections that go to an upstream as they are, whatever is spoken in them. The name that the client asks for (SNI) decides:
+    /// the exact name first, then the longest wildcard, then the route without names.
+    pub(crate) struct TlsRouteFields {
+        /// The names: `db.example.com`, or `"*.example.com"` for all names with one label more or several. Without any, the route takes
+        /// all connections that no other one on the listener takes, also those that ask for no name; nothing is left for HTTPS then.
+        pub(crate) names: Vec<At<HostPattern>> = default("[]", one_or_list(at(server_name()), 0..=MAX_HOSTS)),
+        /// Who speaks TLS with the client. `passthrough`: the endpoint does; the gateway reads the name, has no key, and passes on what
+        /// comes as it is, client certificates included. `terminate`: the gateway does, by the listener's `tls` and without
+        /// ALPN; the endpoint gets what was decrypted, encrypted anew if the upstream has `tls`.
+        pub(crate) mode: At<TlsMode> = required(at(words(&[
+            ("passthrough", TlsMode::Passthrough),
+            ("terminate", TlsMode::Terminate),
+        ]))),
+        /// The upstream, or several with weights, as in a route. Balancing, health, ejection, circuit breakers, `max_connections` and
+        /// the timeouts of the file apply: `timeouts.connect`, and `timeouts.tunnel` while nothing moves. An endpoint that accepts no
+        /// connection counts as failed, and another one is tried.
+        pub(crate) upstream: At<Vec<Share>> = required(at(shares())),
+    }
+}
+
+/// A TLS route with the places that errors point to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TlsRouteDraft {
+    pub(crate) route: TlsRoute,
+    /// Of each name.
+    name_spans: Vec<Span>,
+    /// Of all of it.
+    span: Span,
+    pub(crate) mode_span: Span,
+    pub(crate) upstream_span: Span,
+}
+
+/// The TLS routes of a listener, of which no two take the same name.
+pub(crate) fn tls_routes() -> impl Read<Value = Vec<TlsRouteDraft>> {
+    let one = section_of::<TlsRouteFields>().then(|fields, node, _| Some(draft(fields, node)));
+    one_or_list(one, 0..=MAX_TLS_ROUTES).then(|routes, _, to| {
+        check_names(&routes, to);
+        Some(routes)
+    })
+}
+
+fn draft(fields: TlsRouteFields, node: &Node) -> TlsRouteDraft {
+    let TlsRouteFields { names, mode, upstream } = fields;
+    let name_spans = names.iter().map(|name| name.span).collect();
+    let names = names.into_iter().map(|name| name.value).collect();
+    TlsRouteDraft {
+        route: TlsRoute { names, mode: mode.value, shares: upstream.value },
+        name_spans,
+        span: node.span,
+        mode_span: mode.span,
+        upstream_span: upstream.span,
+    }
+}
+
+/// A name that a client can ask for: there are none for addresses (RFC 6066 section 3).
+fn server_name() -> impl Read<Value = HostPattern> {
+    host_pattern().then(|pattern, node, to| match &pattern {
+        HostPattern::Exact(host) if host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok() => {
+            let error =
+                Diagnostic::error(node.span, "clients ask for names, and not for addresses");
+            let error = error.label("no connection would come here");
+            to.fail(error.help("a TLS route without `names` takes connections that ask for none"))
+        }
+        _ => Some(pattern),
+    })
+}
+
+fn check_names(routes: &[TlsRouteDraft], to: &mut Reading<'_>) {
+    let mut seen: HashMap<&HostPattern, Span> = HashMap::new();
+    let mut rest: Option<Span> = None;
+    for TlsRouteDraft { route, name_spans, span, .. } in routes {
+        for (name, span) in route.names.iter().zip(name_spans) {
+            if let Some(first) = seen.insert(name, *span) {
+                let error = Diagnostic::error(*span, format!("the name `{name}` is taken twice"));
+                to.add(error.label("here again").also(first, "first here"));
+            }
+        }
+        if route.names.is_empty()
+            && let Some(first) = rest.replace(*span)
+        {
+            let error = Diagnostic::error(*span, "two TLS routes of the listener have no `names`");
+            let error = error.label("this takes all connections that no other one takes");
+            to.add(error.also(first, "and so does this"));
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! A connection that a TLS route takes: bytes between a client and an endpoint, whatever they mean.
+
+use super::Client;
+use crate::scratch::Lease;
+use crate::tls_route::{TlsFailure, TlsRoute};
+use crate::worker::{CurrentSnapshot, Worker};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use titan_config::TlsMode;
+use titan_h1::{BodyReader, Framing};
+use titan_http::{Fields, Status};
+use titan_io::body::{BodySink, BodySource};
+use titan_io::counter::Counted;
+use titan_io::error::{Error, Kind, Side};
+use titan_io::message::{Incoming, Outbox, Outgoing};
+use titan_io::relay::TwoWay;
+use titan_io::tls::{Alert, alert, linger};
+use titan_io::transport::Transport;
+use titan_upstream::attempts::{AdmittedAttempt, Attempts};
+use titan_upstream::balance::{InFlight, KeySource};
+use titan_upstream::call::CallMemory;
+use titan_upstream::cells::{RetryReason, UpstreamCells};
+use titan_upstream::failure_log::{Cause, FailureDetail};
+use titan_upstream::h1::SwitchedConnection;
+use titan_upstream::members::Upstream;
+
+/// Endpoints that are tried after one that has accepted no connection, as far as the budget for retries goes.
+const RETRIES: usize = 2;
+
+/// The endpoint's side of a connection, and what counts it.
+struct Reached {
+    endpoint: SwitchedConnection,
+    memory: Lease<CallMemory>,
+    _running: InFlight,
+    upstream: Arc<Counted<UpstreamCells>>,
+    /// How long nothing may move.
+    timeout: Duration,
+}
+
+/// The turns that a connection may have at the endpoints of an upstream.
+struct Connecting<'c> {
+    worker: &'c Worker,
+    upstream: &'c Upstream,
+    cells: &'c UpstreamCells,
+    route: &'c TlsRoute,
+    timeout: Duration,
+}
+
+/// Sends the connection to an endpoint of the route, which `snapshot` has, and serves it until both sides have ended.
+pub(crate) async fn serve(client: &mut Client, snapshot: CurrentSnapshot, route: &TlsRoute) {
+    let worker = client.worker.clone();
+    let cells = route.counted.cells(worker.index());
+    cells.opened.add(1);
+    match reach(&worker, &snapshot, route, client.origin.address).await {
+        Ok(reached) => {
+            // A connection that lasts for days must not keep a configuration.
+            drop(snapshot);
+            relay(client, reached, route).await;
+        }
+        Err(_) => {
+            cells.note_failure(TlsFailure::Connect);
+            turn_away(client, route.mode).await;
+        }
+    }
+    cells.closed.add(1);
+}
+
+/// Connects to an endpoint, to another one if that accepts no connection.
+async fn reach(
+    worker: &Worker,
+    snapshot: &CurrentSnapshot,
+    route: &TlsRoute,
+    client: Option<IpAddr>,
+) -> Result<Reached, Error> {
+    let (started, index) = (Instant::now(), route.split.pick());
+    let upstream = &snapshot.upstreams[index];
+    let members = worker.members.get(index, upstream, started);
+    let source = KeySource { fields: &Fields::default(), query: None, client };
+    let mut attempts = Attempts::new(upstream, members, &source);
+    let cells = upstream.counted.cells(worker.index());
+    cells.requests.add(1);
+    let timeout = snapshot.timeouts.connect;
+    let connecting = Connecting { worker, upstream, cells, route, timeout };
+    let mut memory = worker.call_memory(snapshot);
+    loop {
+        let chosen = attempts.next(worker.io.random(), started);
+        let attempt = chosen.map_err(|kind| connecting.note_nobody(kind))?;
+        let running = attempt.begin();
+        match connecting.open(&attempt, &mut memory).await {
+            Ok(endpoint) => {
+                let (timeout, upstream) = (snapshot.timeouts.tunnel, Arc::clone(&upstream.counted));
+                let _running = running.into_count();
+                return Ok(Reached { endpoint, memory, _running, upstream, timeout });
+            }
+            Err(error) if !connecting.may_retry(&attempts) => return Err(error),
+            Err(_) => {}
+        }
+    }
+}
+
+impl Connecting<'_> {
+    /// Opens a connection to one endpoint, whose health is told how that went.
+    async fn open(
+        &self,
+        attempt: &AdmittedAttempt,
+        memory: &mut CallMemory,
+    ) -> Result<SwitchedConnection, Error> {
+        let Connecting { worker, cells, timeout, .. } = *self;
+        cells.attempts.add(1);
+        let opened = worker.pools.open_raw(attempt.endpoint(), attempt.client(), timeout);
+        match Box::pin(opened).await {
+            Ok(connection) => {
+                cells.connects.add(1);
+                cells.connect.record(connection.opening.whole());
+                // To accept a connection is all that it can do well here.
+                attempt.note_end(Ok((Status::OK, None)));
+                Ok(SwitchedConnection::new(connection, memory))
+            }
+            Err(error) => {
+                self.note_failed(attempt, error);
+                Err(error)
+            }
+        }
+    }
+
+    fn note_failed(&self, attempt: &AdmittedAttempt, error: Error) {
+        let endpoint = attempt.endpoint();
+        let describe = || {
+            let reason = endpoint.take_reason(error.kind).unwrap_or_else(|| error.to_string());
+            self.detail(format!("{}: {reason}", endpoint.address))
+        };
+        self.upstream.failure_log.note(Cause::Failed(error.kind), describe);
+        if error.side == Side::Upstream {
+            self.cells.failures.add(1);
+            attempt.note_failure(self.timeout, attempt.began());
+            attempt.note_end(Err(error.kind));
+        }
+    }
+
+    /// There is no endpoint to try.
+    fn note_nobody(&self, kind: Kind) -> Error {
+        let error = Error::from(kind);
+        self.cells.rejected.add(u64::from(kind == Kind::CircuitOpen));
+        let describe = || self.detail(error.to_string());
+        self.upstream.failure_log.note(Cause::Failed(kind), describe);
+        error
+    }
+
+    fn detail(&self, what: String) -> FailureDetail {
+        FailureDetail { what, route: Some(self.route.id.route.clone()), request: None }
+    }
+
+    /// Whether another endpoint is tried. Nothing was sent to the last one.
+    fn may_retry(&self, attempts: &Attempts) -> bool {
+        if attempts.count() > RETRIES || !attempts.has_others() {
+            return false;
+        }
+        let is_paid = self.upstream.withdraw_retry();
+        match is_paid {
+            true => self.cells.note_retry(RetryReason::Connect),
+            false => self.cells.retries_refused.add(1),
+        }
+        is_paid
+    }
+}
+
+/// Ends a connection for which there is no endpoint.
+async fn turn_away(client: &mut Client, mode: TlsMode) {
+    match mode {
+        // It waits for the endpoint's ServerHello.
+        TlsMode::Passthrough => {
+            alert(&client.transport, Alert::InternalError);
+            linger(&mut client.transport).await;
+        }
+        // A reset: an end would say that this is all there is.
+        TlsMode::Terminate => client.is_responding = true,
+    }
+}
+
+/// Moves bytes both ways. An end is passed on as an end, a loss as a loss.
+async fn relay(client: &mut Client, mut reached: Reached, route: &TlsRoute) {
+    let worker = client.worker.clone();
+    let cells = route.counted.cells(worker.index());
+    let result = {
+        let Transport { io, stream, inbox, timer, .. } = &mut client.transport;
+        let (reader, writer) = stream.split();
+        let limits = titan_h1::Limits::default();
+        let (mut body, mut outbox) = (BodyReader::new(Framing::None, &limits), Outbox::default());
+        let side = Side::Downstream;
+        let mut source = Incoming::new(side, reader, inbox, &mut body, &io.buffers);
+        source.open_tunnel();
+        let mut sink = Outgoing::new(side, writer, &mut outbox);
+        sink.open_tunnel();
+        let (mut request, mut response) = reached.endpoint.open(&mut reached.memory, &io.buffers);
+        let mut two_way = TwoWay::new(timer.clock(), reached.timeout);
+        let mut told = (0, 0);
+        let note = |two_way: &TwoWay| {
+            let (received, sent) = two_way.taken();
+            cells.received.add(received - told.0);
+            cells.sent.add(sent - told.1);
+            told = (received, sent);
+        };
+        let up = (&mut source, &mut request);
+        let result = two_way.run(timer, up, (&mut response, &mut sink), note).await;
+        result.map(|()| two_way.has_ended())
+    };
+    match result {
+        Ok(true) => {}
+        Ok(false) => cells.note_failure(TlsFailure::Idle),
+        Err(error) => {
+            reached.endpoint.reset();
+            note_broken(&reached, route, error, &worker);
+            drop(reached);
+            if !error.has_no_client() {
+                client.is_responding = true;
+                client.break_off(false).await;
+            }
+        }
+    }
+}
+
+/// Notes who has broken a connection off.
+fn note_broken(reached: &Reached, route: &TlsRoute, error: Error, worker: &Worker) {
+    let cells = route.counted.cells(worker.index());
+    if error.side != Side::Upstream {
+        return cells.note_failure(TlsFailure::Client);
+    }
+    cells.note_failure(TlsFailure::Endpoint);
+    reached.upstream.cells(worker.index()).failures.add(1);
+    let endpoint = reached.endpoint.endpoint();
+    endpoint.failure_log().note(Cause::Failed(error.kind), || FailureDetail {
+        what: format!("{}: {error}", endpoint.address),
+        route: Some(route.id.route.clone()),
+        request: None,
+    });
+}
