@@ -27,6 +27,7 @@ mod routes;
 mod sources;
 mod stores;
 mod tls;
+mod tls_routes;
 mod upstreams;
 
 mod things;

@@ -172,6 +172,42 @@ routes:
 }
 
 #[test]
+fn tls_routes_have_figures() {
+    let text = "
+listeners:
+  - name: tcp
+    address: 127.0.0.1:0
+    tls_routes:
+      - { names: [db.example, other.example], mode: passthrough, upstream: u }
+      - { mode: passthrough, upstream: u }
+admin: off
+upstreams: { u: '127.0.0.1:1' }
+routes: [{ respond: 204 }]
+";
+    let config = Config::parse("test", text).unwrap();
+    let gateway = Gateway::start(&config, &Files::default(), None).unwrap();
+    let routes = gateway.status().tls_routes();
+    let cells = routes[0].counted.workers().next().unwrap();
+    [(&cells.opened, 3), (&cells.closed, 1), (&cells.received, 70), (&cells.sent, 80)]
+        .into_iter()
+        .for_each(|(counter, count)| counter.add(count));
+    cells.failures[titan_proxy::TlsFailure::Idle as usize].add(1);
+    let text = text_of(&gateway);
+    let labels = "listener=\"tcp\",route=\"db.example\"";
+    for line in [
+        format!("titan_tls_route_connections_total{{{labels}}} 3"),
+        format!("titan_tls_route_connections_open{{{labels}}} 2"),
+        format!("titan_tls_route_received_bytes_total{{{labels}}} 70"),
+        format!("titan_tls_route_sent_bytes_total{{{labels}}} 80"),
+        format!("titan_tls_route_failures_total{{{labels},reason=\"idle\"}} 1"),
+        format!("titan_tls_route_failures_total{{{labels},reason=\"connect\"}} 0"),
+        "titan_tls_route_connections_total{listener=\"tcp\",route=\"*\"} 0".to_owned(),
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line}\n{text}");
+    }
+}
+
+#[test]
 fn the_exposition_is_in_the_format_and_says_what_happened() {
     let gateway = served();
     let page = text_of(&gateway);

@@ -7,12 +7,13 @@ use super::folding::{Need, Other, share_out};
 use super::page::Page;
 use super::policies::{KeySet, OF_KEY_SET, PolicySum};
 use super::routes::{RouteExemplars, RouteSum};
+use super::tls_routes::TlsRouteSum;
 use super::upstreams::UpstreamSum;
-use super::{breakers, mirrors, policies, routes, upstreams};
+use super::{breakers, mirrors, policies, routes, tls_routes, upstreams};
 use std::sync::Arc;
 use titan_proxy::{
     CertificateStatus, Counted, KeySetStatus, Metrics, MirrorStatus, PolicyMetric, RouteCells,
-    Status, UpstreamCells, UpstreamStatus,
+    Status, TlsRouteStatus, UpstreamCells, UpstreamStatus,
 };
 
 const SERIES: Family = Family::gauge(
@@ -26,8 +27,8 @@ const FOLDED: Family = Family::gauge(
 );
 
 /// The kinds of things, in the order in which [`Things::needs`] has them.
-const KINDS: [&str; 7] =
-    ["route", "upstream", "endpoint", "mirror", "policy", "key_set", "certificate"];
+const KINDS: [&str; 8] =
+    ["route", "upstream", "endpoint", "mirror", "policy", "key_set", "certificate", "tls_route"];
 
 /// What those have counted that have no series of their own, from page to page.
 #[derive(Default)]
@@ -39,6 +40,7 @@ pub(crate) struct Others {
     mirrors: Other<2, MirrorStatus>,
     policies: Other<1, PolicySum>,
     key_sets: Other<2, KeySet>,
+    tls_routes: Other<2, TlsRouteSum>,
 }
 
 /// All of them.
@@ -51,6 +53,7 @@ pub(super) struct Things {
     policies: Vec<PolicyMetric>,
     key_sets: Vec<KeySetStatus>,
     certificates: Arc<Vec<CertificateStatus>>,
+    tls_routes: Vec<TlsRouteStatus>,
 }
 
 impl Things {
@@ -65,6 +68,7 @@ impl Things {
             policies: metrics.policies(),
             key_sets: status.key_sets(),
             certificates: status.certificates(),
+            tls_routes: status.tls_routes(),
         }
     }
 
@@ -74,7 +78,7 @@ impl Things {
         // What is about the page itself, and the requests that no route took.
         let rest = KINDS.len() + 1 + routes::OF_EACH;
         let own = share_out(most.saturating_sub(page.series() + rest), needs);
-        let [routes, upstreams, endpoints, mirrors, policies, key_sets, certificates] = own;
+        let [routes, upstreams, endpoints, mirrors, policies, key_sets, certificates, tls] = own;
         page.routes(&self.routes, &self.exemplars, (routes, &mut others.routes));
         page.upstreams(&self.upstreams, (upstreams, &mut others.upstreams));
         page.concurrency(&self.upstreams_now, upstreams);
@@ -84,6 +88,7 @@ impl Things {
         page.policies(&self.policies, (policies, &mut others.policies));
         page.key_sets(&self.key_sets, (key_sets, &mut others.key_sets));
         page.certificates(&self.certificates, certificates);
+        page.tls_routes(&self.tls_routes, (tls, &mut others.tls_routes));
         page.single(SERIES, page.series());
         page.begin(FOLDED);
         for ((kind, need), own) in KINDS.into_iter().zip(needs).zip(own) {
@@ -113,6 +118,7 @@ impl Things {
             policies::need(&self.policies),
             need(self.key_sets.len(), OF_KEY_SET.len()),
             need(self.certificates.len(), 1),
+            need(self.tls_routes.len(), tls_routes::OF_EACH),
         ]
     }
 }
