@@ -288,7 +288,11 @@ fn a_loss_is_passed_on_as_a_loss() {
     let front = Front { routes: &routes, listener: HTTPS, ..PLAIN };
     let gateway = front.starts(&[&upstream.address()], &Certificate::files(&[("a", &a)]));
     let mut client = Peer::connects(gateway.address()).secures(a.client("a.example"));
-    upstream.accepts().resets();
+    let mut endpoint = upstream.accepts();
+    // Before that the reset may come while the gateway connects, which is another failure.
+    client.sends("a");
+    endpoint.expects("a");
+    endpoint.resets();
     assert!(client.is_cut_short());
     let client = Peer::connects(gateway.address()).secures(a.client("a.example"));
     let mut endpoint = upstream.accepts();
