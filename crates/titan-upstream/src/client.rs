@@ -7,6 +7,7 @@ use crate::h2::{H2Channel, Sharing};
 use crate::pool::{AcquireOptions, PooledConnection, Pools};
 use crate::reclaim::Reclaim;
 use std::future::poll_fn;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -29,7 +30,7 @@ pub struct Client {
 pub struct Question<'q> {
     /// Its head.
     pub head: RequestHead,
-    /// Whom it is for.
+    /// Whom it is for; where it is empty, the endpoint by the name that the configuration has for it.
     pub host: &'q [u8],
     /// Its body.
     pub body: &'q [u8],
@@ -95,9 +96,38 @@ impl Client {
         &self,
         endpoint: &Arc<Endpoint>,
         question: &Question<'_>,
-        (reuse, connect): (Reuse, Duration),
+        options: (Reuse, Duration),
     ) -> Result<Answer, Error> {
-        let Question { head, host, body, most } = question;
+        let mut whole = Whole { answer: Answer::default(), most: question.most };
+        self.exchange(endpoint, question, options, &mut whole).await?;
+        Ok(whole.answer)
+    }
+
+    /// Sends a request, and shows `take` the body of a successful response as it comes, until that breaks off or the body ends. Of
+    /// any other response the answer has the beginning of the body. The caller bounds the time, also that between pieces.
+    pub async fn listen(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        question: &Question<'_>,
+        options: (Reuse, Duration),
+        take: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<Answer, Error> {
+        let whole = Whole { answer: Answer::default(), most: question.most };
+        let mut pieces = Pieces { whole, take };
+        self.exchange(endpoint, question, options, &mut pieces).await?;
+        Ok(pieces.whole.answer)
+    }
+
+    /// Sends a request, and has `taker` take the response.
+    async fn exchange(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        question: &Question<'_>,
+        (reuse, connect): (Reuse, Duration),
+        taker: &mut impl Take,
+    ) -> Result<(), Error> {
+        let Question { head, host, body, most: _ } = question;
+        let host = if host.is_empty() { endpoint.host.as_bytes() } else { *host };
         let mut memory = CallMemory::new(titan_h1::Limits::default());
         let pump = Pump::new(StallLimits::UNLIMITED);
         match self.connect(endpoint, (reuse, connect)).await? {
@@ -116,7 +146,7 @@ impl Client {
                 let (buffers, method) = (&self.io.buffers, head.method);
                 let channel =
                     H1Channel::start(connection, buffers, &mut memory, method, framing, write);
-                self.receive(Call::new(channel, pump, AS_A_WHOLE), (body, *most), memory).await
+                self.receive(Call::new(channel, pump, AS_A_WHOLE), (body, taker), memory).await
             }
             PooledConnection::Shared { seat, .. } => {
                 let shared = Rc::clone(&seat.shared);
@@ -133,7 +163,7 @@ impl Client {
                     shared.retire();
                 }
                 let channel = channel.ok_or(Kind::Unprocessed)?;
-                self.receive(Call::new(channel, pump, AS_A_WHOLE), (body, *most), memory).await
+                self.receive(Call::new(channel, pump, AS_A_WHOLE), (body, taker), memory).await
             }
         }
     }
@@ -159,9 +189,9 @@ impl Client {
     async fn receive<C: Channel>(
         &self,
         mut call: Call<C>,
-        (body, most): (&[u8], usize),
+        (body, taker): (&[u8], &mut impl Take),
         mut memory: CallMemory,
-    ) -> Result<Answer, Error> {
+    ) -> Result<(), Error> {
         let (clock, mut body) = (&self.io.clock, Text::new(body));
         let keep_alive = loop {
             let head = poll_fn(|cx| call.poll_head(cx, clock, &mut body, &mut memory)).await?;
@@ -169,12 +199,12 @@ impl Client {
                 break head.keep_alive;
             }
         };
-        let mut answer = Answer { head: std::mem::take(&mut memory.response), ..Answer::default() };
+        taker.take_head(std::mem::take(&mut memory.response));
         {
             let (upload, mut request, mut response) = call.split(&mut memory);
             poll_fn(|cx| {
                 upload.poll(cx, clock, &mut body, &mut request)?;
-                answer.poll_body(cx, &mut response, most)
+                taker.poll_body(cx, &mut response)
             })
             .await?;
         }
@@ -182,7 +212,72 @@ impl Client {
             let kept = call.into_channel().into_connection(&memory);
             kept.into_iter().for_each(|connection| self.pools.keep(connection, clock));
         }
-        Ok(answer)
+        Ok(())
+    }
+}
+
+/// Who takes a response.
+trait Take {
+    /// Takes its head, which is final.
+    fn take_head(&mut self, head: ResponseHead);
+
+    /// Takes its body, as much as it wants of it.
+    fn poll_body(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: &mut impl BodySource,
+    ) -> Poll<Result<(), Error>>;
+}
+
+/// Takes a response as a whole.
+struct Whole {
+    answer: Answer,
+    /// As much of the body as is looked at.
+    most: usize,
+}
+
+/// Takes the body of a successful response piece by piece.
+struct Pieces<F> {
+    whole: Whole,
+    take: F,
+}
+
+impl Take for Whole {
+    fn take_head(&mut self, head: ResponseHead) {
+        self.answer.head = head;
+    }
+
+    fn poll_body(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: &mut impl BodySource,
+    ) -> Poll<Result<(), Error>> {
+        self.answer.poll_body(cx, body, self.most)
+    }
+}
+
+impl<F: FnMut(&[u8]) -> ControlFlow<()>> Take for Pieces<F> {
+    fn take_head(&mut self, head: ResponseHead) {
+        self.whole.take_head(head);
+    }
+
+    fn poll_body(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: &mut impl BodySource,
+    ) -> Poll<Result<(), Error>> {
+        if self.whole.answer.head.status.code() / 100 != 2 {
+            return self.whole.poll_body(cx, body);
+        }
+        while !body.is_done() {
+            ready!(body.poll_data(cx))?;
+            let taken = (self.take)(body.data());
+            body.consume(body.data().len());
+            if taken.is_break() {
+                break;
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 }
 

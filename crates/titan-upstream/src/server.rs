@@ -5,9 +5,11 @@ use crate::endpoint::Endpoint;
 use crate::members::Upstream;
 use crate::resolve::{NameResolver, has_names};
 use std::cell::{Cell, RefCell};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use titan_config::Resolver;
+use titan_io::error::Error;
 
 /// The way of one thread to a server. Its connections are those of a `LocalSet`.
 pub struct Server {
@@ -48,8 +50,33 @@ impl Server {
         self.client.sweep();
         let endpoint = self.endpoint().await?;
         let answer = self.client.ask(&endpoint, question, (reuse, connect)).await;
-        answer
-            .map_err(|error| endpoint.take_reason(error.kind).unwrap_or_else(|| error.to_string()))
+        answer.map_err(|error| reason(&endpoint, error))
+    }
+
+    /// Sends a request over a connection of its own, and shows `take` the body of a successful response as it comes, until that
+    /// breaks off or the body ends ([`Client::listen`]). The caller bounds the time.
+    pub async fn listen(
+        &self,
+        question: &Question<'_>,
+        connect: Duration,
+        take: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<Answer, String> {
+        self.client.sweep();
+        let endpoint = self.endpoint().await?;
+        let answer = self.client.listen(&endpoint, question, (Reuse::Never, connect), take).await;
+        answer.map_err(|error| reason(&endpoint, error))
+    }
+
+    /// How many addresses it has at the moment.
+    pub fn addresses(&self) -> usize {
+        self.upstream.members().endpoints.len()
+    }
+
+    /// The address that is asked next, as far as it is known.
+    pub fn address(&self) -> Option<Box<str>> {
+        let members = self.upstream.members();
+        let index = self.next.get() % members.endpoints.len().max(1);
+        members.endpoints.get(index).map(|endpoint| endpoint.host.clone())
     }
 
     /// The address that is next.
@@ -76,4 +103,9 @@ impl Server {
         let made = NameResolver::new(&self.resolver).map_err(|error| error.to_string())?;
         Ok(Arc::clone(names.insert(Arc::new(made))))
     }
+}
+
+/// Why it could not be asked.
+fn reason(endpoint: &Endpoint, error: Error) -> String {
+    endpoint.take_reason(error.kind).unwrap_or_else(|| error.to_string())
 }
