@@ -1,6 +1,6 @@
 //! All that a source has at one moment: documents, and a name for this state of them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 /// Documents of one delivery.
@@ -9,6 +9,8 @@ pub const MAX_DOCUMENTS: usize = 10_000;
 pub const MAX_TEXTS: usize = 16 << 20;
 /// Bytes of the name of a document.
 pub const MAX_NAME: usize = 512;
+/// Of so many things that are no documents each is told.
+pub const MAX_SKIPPED: usize = 100;
 /// Bytes of a revision.
 pub const MAX_REVISION: usize = 256;
 
@@ -35,6 +37,7 @@ pub struct Delivery {
     revision: String,
     documents: Vec<Document>,
     signed_at: Option<u64>,
+    skipped: BTreeMap<String, String>,
 }
 
 impl Delivery {
@@ -65,12 +68,30 @@ impl Delivery {
             }
         }
         documents.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(Delivery { revision, documents, signed_at: None })
+        Ok(Delivery { revision, documents, signed_at: None, skipped: BTreeMap::new() })
     }
 
     /// The same, signed at that time, in seconds since 1970: one that was signed before is not to take its place.
     pub fn signed_at(self, time: Option<u64>) -> Delivery {
         Delivery { signed_at: time, ..self }
+    }
+
+    /// The same, without what the source has besides and what is no document, each with the reason. Of more than [`MAX_SKIPPED`] only
+    /// the number is told.
+    pub fn without(self, skipped: impl IntoIterator<Item = (Vec<u8>, String)>) -> Delivery {
+        let mut skipped = skipped.into_iter();
+        let shown = skipped.by_ref().take(MAX_SKIPPED);
+        let mut told: BTreeMap<_, _> = shown.map(|(name, why)| (harmless(&name), why)).collect();
+        let more = skipped.count();
+        if more > 0 {
+            told.insert("...".to_owned(), format!("{more} more are no documents either"));
+        }
+        Delivery { skipped: told, ..self }
+    }
+
+    /// What the source has besides and what is no document: what messages call it, and why.
+    pub fn skipped(&self) -> &BTreeMap<String, String> {
+        &self.skipped
     }
 
     /// What the source calls this state of its documents.
@@ -140,6 +161,11 @@ fn is_printable(char: char) -> bool {
     matches!(char, ' '..='~')
 }
 
+/// Any bytes, so that they can be shown.
+fn harmless(name: &[u8]) -> String {
+    shortened(&String::from_utf8_lossy(name)).escape_default().to_string()
+}
+
 /// A name that may be as long as whoever sent it liked.
 fn shortened(name: &str) -> String {
     name.chars().take(64).collect()
@@ -187,6 +213,15 @@ mod tests {
         let half = || "#".repeat(MAX_TEXTS / 2 + 1);
         let large = ["a", "b"].map(|name| Document { name: name.to_owned(), text: half() });
         assert_eq!(Delivery::new("1", large.into()), Err(BadDelivery::TooLarge));
+    }
+
+    #[test]
+    fn what_is_no_document_is_told_within_bounds() {
+        let skipped = (0..=100).map(|number: u8| (vec![b' ', 255, number], "why".to_owned()));
+        let delivery = delivered(&["a"]).unwrap().without(skipped);
+        assert_eq!(delivery.skipped().len(), MAX_SKIPPED + 1);
+        assert_eq!(delivery.skipped()["..."], "1 more are no documents either");
+        assert!(delivery.skipped().contains_key(" \\u{fffd}\\u{1}"), "{:?}", delivery.skipped());
     }
 
     #[test]

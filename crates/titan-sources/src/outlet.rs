@@ -47,7 +47,14 @@ impl Outlet {
     /// Notes that the source could be asked, whether or not it has something new.
     pub fn succeeded(&self) {
         let now = SystemTime::now();
-        self.tell.send_replace(Health { succeeded: Some(now), failure: None });
+        self.tell.send_modify(|health| {
+            (health.succeeded, health.failure) = (Some(now), None);
+        });
+    }
+
+    /// Notes something that people should look at, whether or not the source can be asked. It is told once.
+    pub fn warn(&self, what: String) {
+        self.tell.send_modify(|health| health.warning = Some(what));
     }
 
     /// Notes that the source could not be asked, and why.
@@ -101,6 +108,8 @@ pub struct Health {
     pub succeeded: Option<SystemTime>,
     /// Why it could not be asked since.
     pub failure: Option<String>,
+    /// What people should look at, the latest.
+    pub warning: Option<String>,
 }
 
 /// What became of a delivery.
@@ -153,10 +162,12 @@ mod tests {
         assert_eq!(inlet.health(), Health::default());
         outlet.succeeded();
         outlet.failed("it is silent".to_owned());
-        let Health { succeeded, failure } = inlet.health();
+        outlet.warn("it is odd".to_owned());
+        let Health { succeeded, failure, .. } = inlet.health();
         assert_eq!((succeeded.is_some(), failure.as_deref()), (true, Some("it is silent")));
         outlet.succeeded();
-        assert_eq!(inlet.health().failure, None);
+        let Health { failure, warning, .. } = inlet.health();
+        assert_eq!((failure, warning.as_deref()), (None, Some("it is odd")));
     }
 
     #[tokio::test]

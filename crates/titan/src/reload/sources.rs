@@ -48,6 +48,8 @@ struct Known {
     signed_at: Option<u64>,
     /// Whether it was told that it cannot be asked.
     is_failing: bool,
+    /// The warning that was told last.
+    warned: Option<String>,
 }
 
 /// What is kept in the state directory, and what should be.
@@ -170,6 +172,7 @@ impl Sources {
             revision: kept.map(|kept| kept.revision.clone()),
             signed_at,
             is_failing: false,
+            warned: None,
         })
     }
 
@@ -248,8 +251,9 @@ impl Sources {
         for (source, known) in &mut self.known {
             let Some(latest) = known.latest.clone() else { continue };
             let of_source = held.iter().filter(|(name, _)| name.source == *source);
-            let refused: BTreeMap<_, _> =
-                of_source.map(|(name, why)| (name.document.clone(), why.clone())).collect();
+            let refused = of_source.map(|(name, why)| (name.document.clone(), why.clone()));
+            let mut refused: BTreeMap<_, _> = refused.collect();
+            refused.extend(latest.skipped().clone());
             tell_held(source, (&known.held, &refused), log);
             if refused.is_empty() {
                 known.signed_at = latest.signing_time();
@@ -306,6 +310,12 @@ impl Sources {
                 _ => {}
             }
             known.is_failing = failure.is_some();
+            let Health { warning, .. } = known.inlet.health();
+            if let Some(what) = warning.as_ref().filter(|_| warning != known.warned) {
+                let what = format!("the source {name}: {what}");
+                log.tell(event(LogLevel::Warn, "source_warned", what));
+            }
+            known.warned = warning;
         }
         self.keeping.save(storage, now);
     }
