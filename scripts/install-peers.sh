@@ -5,7 +5,7 @@
 set -eu
 
 # command:package, in the order they are reported. Daemons live in sbin, which may not be on PATH.
-WANTED="cc:build-essential nginx:nginx haproxy:haproxy lighttpd:lighttpd curl:curl wrk:wrk h2load:nghttp2-client strace:strace openssl:openssl gzip:gzip zstd:zstd testssl:testssl.sh slowhttptest:slowhttptest systemd-socket-activate:systemd rsyslogd:rsyslog minisign:minisign prometheus:prometheus redis-server:redis-server chromium:chromium node:nodejs npm:npm"
+WANTED="cc:build-essential nginx:nginx haproxy:haproxy lighttpd:lighttpd curl:curl wrk:wrk h2load:nghttp2-client strace:strace openssl:openssl gzip:gzip zstd:zstd testssl:testssl.sh slowhttptest:slowhttptest systemd-socket-activate:systemd rsyslogd:rsyslog minisign:minisign prometheus:prometheus redis-server:redis-server etcd:etcd-server etcdctl:etcd-client chromium:chromium node:nodejs npm:npm"
 # module:package, of Debian's own Python: another one, first in PATH, would not have them.
 PYTHON=/usr/bin/python3
 MODULES="websockets:python3-websockets h2:python3-h2 wsproto:python3-wsproto jwt:python3-jwt cryptography:python3-cryptography prometheus_client:python3-prometheus-client"
@@ -47,7 +47,7 @@ require_apt_and_root() {
         fail "sudo needs a password and there is no terminal; as root run: $0"
 }
 
-# Debian starts nginx, haproxy, lighttpd, rsyslog, prometheus and redis the moment they are unpacked; 101 is policy-rc.d's "not allowed".
+# Debian starts nginx, haproxy, lighttpd, rsyslog, prometheus, redis and etcd the moment they are unpacked; 101 is policy-rc.d's "not allowed".
 forbid_service_starts() {
     # A kept one is from a run that was killed: it is the true original, not what lies there now.
     if as_root test -e "$POLICY" && ! as_root test -e "$POLICY_KEPT"; then
@@ -65,9 +65,9 @@ restore_service_starts() {
 # Else the next boot would start what this installation kept from starting.
 disable_new_services() {
     [ -d /run/systemd/system ] || return 0
-    for service in nginx haproxy lighttpd rsyslog prometheus redis-server; do
+    for service in nginx haproxy lighttpd rsyslog prometheus redis-server etcd-server; do
         case " $packages " in
-        *" $service "*) as_root systemctl disable --quiet "$service" 2>/dev/null || true ;;
+        *" $service "*) as_root systemctl disable --quiet "${service%-server}" "$service" 2>/dev/null || true ;;
         esac
     done
 }

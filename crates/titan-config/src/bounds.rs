@@ -14,6 +14,8 @@ pub const MAX_INCLUDE_DEPTH: usize = 8;
 pub const MAX_INCLUDES: usize = 64;
 /// Sources of more documents.
 pub const MAX_SOURCES: usize = 16;
+/// Servers of one source.
+pub const MAX_SERVERS: usize = 16;
 /// Documents of all sources together.
 pub const MAX_DELIVERED: usize = 10_000;
 /// Namespaces that a source reads.

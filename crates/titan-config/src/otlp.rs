@@ -206,7 +206,8 @@ pub(crate) fn collector_name() -> impl Read<Value = At<Name>> {
 
 fn check(fields: CollectorFields, node: &Node, to: &mut Reading<'_>) -> Option<CollectorDraft> {
     let CollectorFields { endpoint: url, headers, tls, protocol, .. } = &fields;
-    let server = Server { what: "collector", key: "endpoint", url, tls: tls.as_ref() };
+    let urls = std::slice::from_ref(url);
+    let server = Server { what: "collector", key: "endpoint", urls, tls: tls.as_ref() };
     let is_fine = check_path(&fields, to) & server.check_tls(node, to);
     check_port(&fields, node, to);
     server.check_headers(headers, node, to);

@@ -1,5 +1,9 @@
 //! Sources: where more of the configuration comes from that is in no file of this machine.
 
+mod etcd;
+
+pub use etcd::EtcdSource;
+
 use crate::bounds::{MAX_HEADERS, MAX_VALUE};
 use crate::cluster::{KubernetesSource, kubernetes_source};
 use crate::diagnostic::Diagnostic;
@@ -18,6 +22,7 @@ use crate::timeouts::{DAY, timeout};
 use crate::tls::{UpstreamTls, tls_settings};
 use crate::token::{HEADER_NAME, HeaderName, HeaderValue, Name, header_value};
 use crate::upstream::{Protocol, Upstream, UpstreamFields};
+use etcd::{EtcdSourceDraft, etcd_source};
 use std::fmt;
 use std::time::Duration;
 
@@ -39,6 +44,8 @@ pub enum RemoteKind {
     Http(HttpSource),
     /// What Gateway API says in a cluster.
     Kubernetes(KubernetesSource),
+    /// Keys of etcd below a prefix.
+    Etcd(EtcdSource),
 }
 
 /// A document that is fetched again and again.
@@ -69,6 +76,10 @@ impl RemoteSource {
                 ..http.clone()
             }),
             RemoteKind::Kubernetes(_) => self.kind.clone(),
+            RemoteKind::Etcd(etcd) => RemoteKind::Etcd(EtcdSource {
+                upstream: etcd.upstream.without_locations(),
+                ..etcd.clone()
+            }),
         };
         RemoteSource { kind, ..self.clone() }
     }
@@ -78,6 +89,7 @@ impl RemoteSource {
         match &self.kind {
             RemoteKind::Http(http) => Some(&http.upstream),
             RemoteKind::Kubernetes(_) => None,
+            RemoteKind::Etcd(etcd) => Some(&etcd.upstream),
         }
     }
 }
@@ -88,6 +100,7 @@ impl RemoteKind {
         match self {
             RemoteKind::Http(_) => "http",
             RemoteKind::Kubernetes(_) => "kubernetes",
+            RemoteKind::Etcd(_) => "etcd",
         }
     }
 }
@@ -124,6 +137,8 @@ section! {
         /// What Gateway API says in a Kubernetes cluster. The documents that are made of that name the files of its certificates,
         /// whatever `local_files` says; objects themselves name no files and variables of this machine.
         pub(crate) kubernetes: Option<KubernetesSource> = optional("none", kubernetes_source()),
+        /// Keys of etcd below a prefix, a document each, which are watched. Plain strings are its `endpoints`.
+        pub(crate) etcd: Option<EtcdSourceDraft> = optional("none", etcd_source()),
     }
 }
 
@@ -186,6 +201,7 @@ pub(crate) struct SourceDraft {
 enum KindDraft {
     Http(Box<HttpSourceDraft>),
     Kubernetes(KubernetesSource),
+    Etcd(Box<EtcdSourceDraft>),
 }
 
 /// A document that is fetched by a source that has no name yet.
@@ -199,15 +215,13 @@ impl SourceDraft {
     /// The source of that name.
     pub(crate) fn finish(self, name: Name, location: Location) -> RemoteSource {
         let SourceDraft { local_files, kind } = self;
-        match kind {
-            KindDraft::Http(http) => {
-                let kind = RemoteKind::Http(http.finish(name.clone(), location));
-                RemoteSource { name, local_files, kind }
-            }
-            KindDraft::Kubernetes(cluster) => {
-                RemoteSource { name, local_files: true, kind: RemoteKind::Kubernetes(cluster) }
-            }
-        }
+        let local_files = local_files || matches!(kind, KindDraft::Kubernetes(_));
+        let kind = match kind {
+            KindDraft::Http(http) => RemoteKind::Http(http.finish(name.clone(), location)),
+            KindDraft::Kubernetes(cluster) => RemoteKind::Kubernetes(cluster),
+            KindDraft::Etcd(etcd) => RemoteKind::Etcd(etcd.finish(name.clone(), location)),
+        };
+        RemoteSource { name, local_files, kind }
     }
 }
 
@@ -223,23 +237,21 @@ impl HttpSourceDraft {
 
 pub(crate) fn source() -> impl Read<Value = SourceDraft> {
     section_of::<SourceFields>().then(|fields, node, to| {
-        let SourceFields { local_files, http, kubernetes } = fields;
-        let http = http.map(|http| KindDraft::Http(Box::new(http)));
-        let kubernetes = kubernetes.map(KindDraft::Kubernetes);
-        let mut kinds = [http, kubernetes].into_iter().flatten();
-        match (kinds.next(), kinds.next()) {
-            (Some(kind), None) => Some(SourceDraft { local_files, kind }),
-            (None, _) => {
-                let error = Diagnostic::error(node.span, "this source says not what it is");
-                to.fail(error.label("expected `http` or `kubernetes`"))
-            }
-            (Some(_), Some(_)) => {
-                let error = Diagnostic::error(node.span, "this source is two things at once");
-                to.fail(
-                    error.label("expected one of `http` and `kubernetes`; make two sources of it"),
-                )
-            }
+        let SourceFields { local_files, http, kubernetes, etcd } = fields;
+        let http = http.map(|it| ("http", KindDraft::Http(Box::new(it))));
+        let kubernetes = kubernetes.map(|it| ("kubernetes", KindDraft::Kubernetes(it)));
+        let etcd = etcd.map(|it| ("etcd", KindDraft::Etcd(Box::new(it))));
+        let mut kinds = [http, kubernetes, etcd].into_iter().flatten();
+        let Some((key, kind)) = kinds.next() else {
+            let error = Diagnostic::error(node.span, "this source says not what it is");
+            return to.fail(error.label("expected one of `http`, `kubernetes` and `etcd`"));
+        };
+        if let Some((other, _)) = kinds.next() {
+            let error = Diagnostic::error(node.key_span(other), "a source is of one kind");
+            let error = error.also(node.key_span(key), "this is another one");
+            return to.fail(error.help("write two sources, each with a name of its own"));
         }
+        Some(SourceDraft { local_files, kind })
     })
 }
 
@@ -249,10 +261,13 @@ fn http_source() -> impl Read<Value = HttpSourceDraft> {
 
 fn check(fields: HttpSourceFields, node: &Node, to: &mut Reading<'_>) -> Option<HttpSourceDraft> {
     let HttpSourceFields { url, headers, tls, public_key, .. } = &fields;
-    let server = Server { what: "server", key: "url", url, tls: tls.as_ref() };
+    let urls = std::slice::from_ref(url);
+    let server = Server { what: "server", key: "url", urls, tls: tls.as_ref() };
     let is_fine = server.check_tls(node, to);
     server.check_headers(headers, node, to);
-    if public_key.is_none() && !server.is_private() {
+    if public_key.is_none()
+        && let Some(url) = server.exposed()
+    {
         let warning = Diagnostic::warning(url.span, "a configuration is fetched without TLS");
         let warning = warning.label("anyone on the network path can change it");
         to.add(warning.help("use `https`, or sign it and set `public_key`"));

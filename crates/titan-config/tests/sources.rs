@@ -140,7 +140,9 @@ fn a_source_is_described() {
     };
     let parse = |source: &str| titan_config::Config::parse("titan.yaml", &text(source));
     let report = |source: &str| parse(source).expect_err(source).to_string();
-    assert!(report("{}").contains("expected `http`"));
+    assert!(report("{}").contains("expected one of `http`, `kubernetes` and `etcd`"));
+    let two = report("{ http: 'https://a/b', etcd: 'https://a' }");
+    assert!(two.contains("a source is of one kind"), "{two}");
     assert!(report("{ http: 'ftp://a/b' }").contains("scheme"));
     let key = report("{ http: { url: 'https://a/b', public_key: RWQ } }");
     assert!(key.contains("this is no public key of minisign"), "{key}");
@@ -157,4 +159,35 @@ fn a_source_is_described() {
     assert_eq!(warned(signed), "");
     let sent = warned("{ http: { url: 'http://a/b', headers: { authorization: x } } }");
     assert!(sent.contains("a key is sent without TLS"), "{sent}");
+}
+
+#[test]
+fn a_source_in_etcd_is_described() {
+    let text = |source: &str| {
+        format!(
+            "listeners: ':80'\nroutes: {{ path: /, respond: 200 }}\nsources: {{ s: {{ etcd: {source} }} }}"
+        )
+    };
+    let parse = |source: &str| titan_config::Config::parse("titan.yaml", &text(source));
+    let report = |source: &str| parse(source).expect_err(source).to_string();
+    for (source, wanted) in [
+        ("{ prefix: /a/ }", "endpoints"),
+        ("'https://a/titan/'", "what keys begin with goes into `prefix`"),
+        ("['https://a', 'http://b']", "some addresses are with TLS and some without"),
+        ("{ endpoints: 'http://127.0.0.1', tls: { ca: /ca.pem } }", "`tls` has no effect"),
+        ("{ endpoints: 'https://a', prefix: /titan }", "did you mean `/titan/`?"),
+        ("{ endpoints: 'https://a', username: titan }", "`password` is missing"),
+        ("{ endpoints: 'https://a', password: secret-4711 }", "`username` is missing"),
+    ] {
+        let report = report(source);
+        assert!(report.contains(wanted), "{source}: {report}");
+        assert!(!report.contains("secret-4711"), "{report}");
+    }
+    let warnings = |source: &str| parse(source).unwrap().warnings.to_string();
+    assert_eq!(warnings("'http://127.0.0.1:2379'"), "");
+    let exposed =
+        warnings("{ endpoints: 'http://10.0.0.1:2379', username: titan, password: secret-4711 }");
+    assert!(exposed.contains("a configuration is fetched without TLS"), "{exposed}");
+    assert!(exposed.contains("the password is sent without TLS"), "{exposed}");
+    assert!(!exposed.contains("secret-4711"), "{exposed}");
 }

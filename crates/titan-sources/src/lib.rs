@@ -6,7 +6,9 @@
 //! | how it gets to the program, and what became of it back | [`outlet`] |
 //! | when a source is asked again | `pace` |
 //! | who has signed a document, and when | `signature` |
+//! | lines of a response that does not end | `lines` |
 //! | a document that is fetched over HTTP | `http` |
+//! | keys of etcd below a prefix | [`etcd`] |
 //! | a source of a configuration, on a thread of its own | [`source`] |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
@@ -19,6 +21,10 @@ mod pace;
 
 mod signature;
 
+mod lines;
+
 mod http;
+
+pub mod etcd;
 
 pub mod source;

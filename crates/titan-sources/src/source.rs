@@ -1,12 +1,13 @@
 //! A source of a configuration: made from what the configuration says of it, and asked on a thread of its own.
 
+use crate::etcd::Etcd;
 use crate::http::Http;
 use crate::outlet::{Inlet, Outlet, outlet};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::thread;
-use titan_config::{HttpSource, KubernetesSource, RemoteKind, RemoteSource, Resolver};
+use titan_config::{EtcdSource, HttpSource, KubernetesSource, RemoteKind, RemoteSource, Resolver};
 use titan_io::registry::Registry;
 use titan_io::tls::{BadCredentials, ClientTls, Files};
 use titan_upstream::members::Upstream;
@@ -26,6 +27,7 @@ pub struct Source {
 enum Asked {
     Http(HttpSource, Arc<Upstream>),
     Kubernetes(KubernetesSource),
+    Etcd(EtcdSource, Arc<Upstream>),
 }
 
 /// What watches the clusters of sources.
@@ -52,6 +54,9 @@ impl Source {
                 Asked::Http(http.clone(), server(&http.upstream, resolver, files)?)
             }
             RemoteKind::Kubernetes(cluster) => Asked::Kubernetes(cluster.clone()),
+            RemoteKind::Etcd(etcd) => {
+                Asked::Etcd(etcd.clone(), server(&etcd.upstream, resolver, files)?)
+            }
         };
         Ok(Source { config, resolver: resolver.clone(), asked })
     }
@@ -65,7 +70,7 @@ impl Source {
     pub fn takes_over(&self, other: &Source) -> bool {
         let is_same = self.config == other.config && self.resolver == other.resolver;
         let [tls, renewed] = [self, other].map(|it| match &it.asked {
-            Asked::Http(_, upstream) => upstream.tls(),
+            Asked::Http(_, upstream) | Asked::Etcd(_, upstream) => upstream.tls(),
             Asked::Kubernetes(_) => None,
         });
         if is_same && let Some((tls, renewed)) = tls.zip(renewed) {
@@ -87,6 +92,9 @@ impl Source {
                     }
                     Asked::Kubernetes(cluster) => {
                         clusters.watch(config.name.as_str(), &cluster, outlet).await;
+                    }
+                    Asked::Etcd(etcd, upstream) => {
+                        Etcd::new(etcd, upstream, resolver).run(outlet).await;
                     }
                 }
             };

@@ -328,9 +328,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("credentials", Mark::Scale(OFF)), ("max_age", Mark::Larger), ("private_network", Mark::Scale(OFF)),
         ("websockets", Mark::Scale(ON)),
     ]),
-    ("cors_origin", &[
-        ("regex", Mark::Unknown),
-    ]),
+    ("cors_origin", &[("regex", Mark::Unknown)]),
     ("maintenance", &[
         ("enabled", Mark::Scale(ON)), ("message", Mark::Neutral), ("allow", Mark::Grant),
         ("retry_after", Mark::Neutral),
@@ -347,9 +345,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ("rate", &[
         ("rate", Mark::Unknown), ("burst", Mark::Larger),
     ]),
-    ("rate_plans", &[
-        ("claim", Mark::Unknown), ("rates", Mark::Rates),
-    ]),
+    ("rate_plans", &[("claim", Mark::Unknown), ("rates", Mark::Rates)]),
     ("exempt", &[
         ("addresses", Mark::Grant), ("claims", Mark::Grant), ("api_keys", Mark::Grant),
     ]),
@@ -390,9 +386,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("header", Mark::Neutral), ("query", Mark::Grant), ("identity_header", Mark::Unknown),
         ("keys", Mark::Neutral), ("file", Mark::Neutral),
     ]),
-    ("granted", &[
-        ("all", Mark::Need), ("any", Mark::OneOf), ("claim", Mark::Other),
-    ]),
+    ("granted", &[("all", Mark::Need), ("any", Mark::OneOf), ("claim", Mark::Other)]),
     ("basic", &[
         ("users", Mark::Neutral), ("file", Mark::Neutral), ("realm", Mark::Neutral),
         ("identity_header", Mark::Unknown), ("forward", Mark::Scale(OFF)),
@@ -402,12 +396,8 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("request_headers", Mark::Other), ("upstream_headers", Mark::Other), ("response_headers", Mark::Grant),
         ("timeout", Mark::Neutral), ("body_limit", Mark::Neutral), ("cache", Mark::Grant),
     ]),
-    ("auth_cache", &[
-        ("ttl", Mark::Larger), ("key", Mark::AllOf), ("capacity", Mark::Neutral),
-    ]),
-    ("auth_key", &[
-        ("header", Mark::Unknown),
-    ]),
+    ("auth_cache", &[("ttl", Mark::Larger), ("key", Mark::AllOf), ("capacity", Mark::Neutral)]),
+    ("auth_key", &[("header", Mark::Unknown)]),
     ("transform", &[
         ("request", Mark::Inside), ("response", Mark::Inside),
     ]),
@@ -473,10 +463,16 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("endpoint", Mark::Neutral), ("protocol", Mark::Neutral), ("headers", Mark::Neutral), ("tls", Mark::Need),
         ("compression", Mark::Neutral), ("timeout", Mark::Neutral), ("service", Mark::Neutral), ("resource", Mark::Neutral),
     ]),
-    ("source", &[("local_files", Mark::Scale(OFF)), ("http", Mark::Inside), ("kubernetes", Mark::Inside)]),
+    ("source", &[
+        ("local_files", Mark::Scale(OFF)), ("http", Mark::Inside), ("kubernetes", Mark::Inside), ("etcd", Mark::Inside),
+    ]),
     ("kubernetes_source", &[
         ("controller_name", Mark::Neutral), ("namespaces", Mark::Neutral), ("addresses", Mark::Neutral),
         ("network", Mark::Neutral), ("kubeconfig", Mark::Neutral),
+    ]),
+    ("etcd_source", &[
+        ("endpoints", Mark::Neutral), ("prefix", Mark::Neutral), ("username", Mark::Neutral), ("password", Mark::Neutral),
+        ("tls", Mark::Need), ("interval", Mark::Neutral), ("timeout", Mark::Neutral),
     ]),
     ("http_source", &[
         ("url", Mark::Neutral), ("interval", Mark::Neutral), ("timeout", Mark::Neutral), ("headers", Mark::Neutral),
@@ -489,9 +485,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ("trace_always", &[("failures", Mark::Neutral), ("slower_than", Mark::Neutral)]),
     ("log_file", &[("path", Mark::Neutral), ("rotate", Mark::Inside)]),
     ("log_rotation", &[("size", Mark::Neutral), ("age", Mark::Neutral), ("keep", Mark::Smaller)]),
-    ("syslog", &[
-        ("address", Mark::Neutral), ("facility", Mark::Neutral), ("tag", Mark::Neutral),
-    ]),
+    ("syslog", &[("address", Mark::Neutral), ("facility", Mark::Neutral), ("tag", Mark::Neutral)]),
     ("log_only", &[
         ("routes", Mark::AllOf), ("statuses", Mark::AllOf), ("slower_than", Mark::Other),
     ]),

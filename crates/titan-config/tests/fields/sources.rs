@@ -30,4 +30,24 @@ pub(super) const ROWS: &[Row] = &[
         "public_key: Some(PublicKey(RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3))",
     ),
     ("http_source", "max_size", "sources: { s: { http: { url: 'https://a/b', max_size: 7KiB } } }", "max_size: ByteSize(7168)"),
+    ("source", "etcd", "sources: { s: { etcd: 'https://a:2379' } }", "kind: Etcd(EtcdSource {"),
+    (
+        "etcd_source", "endpoints", "sources: { s: { etcd: { endpoints: ['http://[::1]:81', 'http://127.0.0.1:82'] } } }",
+        "address: Ip(127.0.0.1:82)",
+    ),
+    ("etcd_source", "prefix", "sources: { s: { etcd: { endpoints: 'https://a', prefix: /x/ } } }", "prefix: \"/x/\""),
+    (
+        "etcd_source", "username", "sources: { s: { etcd: { endpoints: 'https://a', username: titan, password: p } } }",
+        "user: Some((\"titan\", Secret))",
+    ),
+    (
+        "etcd_source", "password", "sources: { s: { etcd: { endpoints: 'https://a', username: titan, password: p } } }",
+        "user: Some((\"titan\", Secret))",
+    ),
+    (
+        "etcd_source", "tls", "sources: { s: { etcd: { endpoints: 'https://a', tls: { ca: ca.pem } } } }",
+        "tls: Some(UpstreamTls { ca: Some(\"ca.pem\")",
+    ),
+    ("etcd_source", "interval", "sources: { s: { etcd: { endpoints: 'https://a', interval: 7s } } }", "interval: 7s"),
+    ("etcd_source", "timeout", "sources: { s: { etcd: { endpoints: 'https://a', timeout: 7s } } }", "timeout: 7s"),
 ];

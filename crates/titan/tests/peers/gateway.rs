@@ -2,7 +2,7 @@
 
 use crate::place::Folder;
 use crate::process;
-use crate::program::Program;
+use crate::program::{Program, output_of};
 use crate::wait::until;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -81,6 +81,25 @@ impl Gateway {
         self.program.id()
     }
 
+    /// What a command of the program says that asks it.
+    pub(crate) fn told_by(&self, command: &str) -> String {
+        let mut asking = Command::new(titan());
+        asking.arg(command).env("RUNTIME_DIRECTORY", self.folder.path());
+        String::from_utf8(output_of(&mut asking)).unwrap()
+    }
+
+    /// What it tells of itself, so far.
+    pub(crate) fn events(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("stderr")).unwrap()
+    }
+
+    /// Ends it as a crash would, and keeps its folder.
+    pub(crate) fn kill(self) -> Folder {
+        let Gateway { mut program, folder, .. } = self;
+        program.kill();
+        folder
+    }
+
     /// Tells it to drain and stop.
     pub(crate) fn terminate(&self) {
         self.signal(Signal::TERM);
@@ -137,7 +156,7 @@ impl Gateway {
 }
 
 /// The program: the one that belongs to this test, or another build of it.
-fn titan() -> PathBuf {
+pub(crate) fn titan() -> PathBuf {
     let other = std::env::var_os("TITAN_PROGRAM").map(PathBuf::from);
     other.unwrap_or_else(|| env!("CARGO_BIN_EXE_titan").into())
 }
