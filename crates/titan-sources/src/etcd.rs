@@ -7,19 +7,25 @@
 //!                                      -> broken, or no response -> next member, pause -> look
 //! ```
 //!
+//! `titan apply` writes there what is watched here (`store`).
+//!
 //! Reads are linearizable: a member that has lost the others does not respond to them. A watch there would be silent for ever, and so
 //! would one whose connection has died; the look after the interval finds out.
 
-pub mod api;
-pub mod cluster;
-pub(crate) mod keys;
+mod api;
+mod cluster;
+mod keys;
+mod store;
 mod watching;
+
+pub use keys::Keys;
+pub use store::{Change, Conflict, Store, Unwritten};
 
 use crate::outlet::Outlet;
 use crate::pace::Pace;
 use api::{Bytes, Header, Number, RangeRequest, RangeResponse, WatchCreateRequest, WatchRequest};
-use cluster::{Cluster, range_of};
-use keys::Keys;
+use cluster::Cluster;
+use keys::{Pages, range_of};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,8 +48,6 @@ pub(crate) struct Etcd {
     doubts: usize,
 }
 
-/// Keys that are read at once.
-const PAGE: u64 = 500;
 /// How long further events are waited for after one.
 const TOGETHER: Duration = Duration::from_millis(10);
 /// The pause before all is read again because of compaction.
@@ -123,22 +127,12 @@ impl Etcd {
 
     /// All keys at one revision.
     async fn read(&mut self, outlet: &Outlet) -> Result<Keys, String> {
-        let (key, range_end) = range_of(&self.prefix);
-        let limit = Number(PAGE);
-        let mut page = RangeRequest { key, range_end, limit, ..RangeRequest::default() };
-        let mut read: Option<Keys> = None;
+        let mut pages = Pages::new(&self.prefix);
         loop {
-            let response = self.range(&page, outlet).await?;
-            let keys = read.get_or_insert_with(|| Keys::new(&self.prefix, response.header));
-            let last = response.kvs.last().map(|it| it.key.clone());
-            for key in response.kvs {
-                keys.put(key).map_err(|bad| bad.to_string())?;
-            }
-            page.revision = keys.header().revision;
-            match last.filter(|_| response.more) {
-                Some(last) if last >= page.key => page.key = last.next(),
-                Some(_) => return Err("its keys come in no order".to_owned()),
-                None => return read.ok_or_else(|| "it has responded with nothing".to_owned()),
+            let page = self.range(pages.next(), outlet).await?;
+            match pages.take(page)? {
+                Ok(keys) => return Ok(keys),
+                Err(more) => pages = more,
             }
         }
     }

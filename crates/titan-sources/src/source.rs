@@ -1,6 +1,6 @@
 //! A source of a configuration: made from what the configuration says of it, and asked on a thread of its own.
 
-use crate::etcd::Etcd;
+use crate::etcd::{Etcd, Store};
 use crate::http::Http;
 use crate::outlet::{Inlet, Outlet, outlet};
 use std::io;
@@ -77,6 +77,16 @@ impl Source {
             tls.replace(renewed.settings());
         }
         is_same
+    }
+
+    /// The documents of a source in etcd, to be written; `None` for another kind. It is used in a `LocalSet`.
+    pub fn store(&self) -> Option<Store> {
+        match &self.asked {
+            Asked::Etcd(etcd, upstream) => {
+                Some(Store::new(etcd.clone(), Arc::clone(upstream), self.resolver.clone()))
+            }
+            Asked::Http(..) | Asked::Kubernetes(_) => None,
+        }
     }
 
     /// Begins to ask it, on a thread that ends with the inlet. What is in force of it already was signed then, in seconds since 1970.

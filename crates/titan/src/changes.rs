@@ -22,7 +22,11 @@ const DIGITS: usize = 12;
 
 /// Puts a file in force in place of the gateway's.
 pub(crate) fn apply(options: &ApplyOptions) -> Result<ExitCode, Failure> {
-    let ApplyOptions { new, confirm, guard, guard_window, guard_factor, gateway } = options;
+    let ApplyOptions { new, confirm, guard, guard_window, guard_factor, publish: _, gateway } =
+        options;
+    let [new] = &new[..] else {
+        return Err(Failure::BadInput("one configuration is put in force at a time".to_owned()));
+    };
     let bytes = read(new)?;
     let client = Client::find(gateway)?;
     let mut target = format!("/config?name={}", encoded(&config_file::name_of(new)));

@@ -38,7 +38,9 @@ mod changes;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use changes::{ApplyOptions, HistoryOptions, RollbackOptions, SourcesOptions};
+pub(crate) use changes::{
+    ApplyOptions, HistoryOptions, PublishOptions, RollbackOptions, SourcesOptions,
+};
 
 use clap::{Args, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -78,7 +80,7 @@ pub(crate) enum Command {
     /// The same as SIGHUP, but with the outcome. Needs the Unix socket of the admin interface.
     #[command(after_help = reload::AFTER_HELP)]
     Reload(GatewayOption),
-    /// Put another configuration in force in a running gateway
+    /// Put another configuration in force in a running gateway, or write documents for those that follow them
     ///
     /// NEW is read as if it stood in place of the gateway's own file, which stays as it is: a reload or a restart reads that
     /// file again.

@@ -21,6 +21,7 @@
 //! | documents of sources, which of them fit together, and what is kept of them for a start | `delivered`, `fit`, `kept`, `restored` |
 //! | `titan reload` and `titan upgrade` | `remote` |
 //! | `titan apply`, `confirm`, `rollback`, `history` | `changes` |
+//! | `titan apply --to`: documents for gateways that follow them | `publish` |
 //! | `titan sources` | `sources` |
 //! | `titan top` | `top` |
 //! | `titan recorder`, `titan tap` | `recorder` |
@@ -99,6 +100,8 @@ mod activation;
 
 mod changes;
 
+mod publish;
+
 mod sources;
 
 mod admin;
@@ -141,7 +144,12 @@ fn perform(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Kubernetes(options) => return kubernetes::run(&options),
         Command::Reload(gateway) => return remote::reload(&gateway),
         Command::Upgrade(options) => return remote::upgrade(&options),
-        Command::Apply(options) => return changes::apply(&options),
+        Command::Apply(options) => {
+            return match &options.publish.to {
+                Some(to) => publish::publish(to, &options),
+                None => changes::apply(&options),
+            };
+        }
         Command::Confirm(gateway) => return changes::confirm(&gateway),
         Command::Rollback(options) => return changes::roll_back(&options),
         Command::History(options) => return changes::history(&options),

@@ -9,131 +9,200 @@ use std::fmt;
 
 /// Bytes, in Base64.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Bytes(pub Vec<u8>);
+pub(crate) struct Bytes(pub(crate) Vec<u8>);
 
 /// A number of 64 bits that is never negative: a revision, a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Number(pub u64);
+pub(crate) struct Number(pub(crate) u64);
 
 /// Which keys are wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct RangeRequest {
+pub(crate) struct RangeRequest {
     /// The first key.
-    pub key: Bytes,
+    pub(crate) key: Bytes,
     /// The first key that is not wanted any more.
-    pub range_end: Bytes,
+    pub(crate) range_end: Bytes,
     /// How many at most; 0 for all.
-    pub limit: Number,
+    pub(crate) limit: Number,
     /// As of that revision; 0 for now.
-    pub revision: Number,
+    pub(crate) revision: Number,
     /// Only those that were changed at that revision or later.
-    pub min_mod_revision: Number,
+    pub(crate) min_mod_revision: Number,
     /// Whether their values are left out.
-    pub keys_only: bool,
+    pub(crate) keys_only: bool,
 }
 
 /// Keys with their values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct RangeResponse {
+pub(crate) struct RangeResponse {
     /// Who responds.
-    pub header: Header,
+    pub(crate) header: Header,
     /// The keys, in their order.
-    pub kvs: Vec<KeyValue>,
+    pub(crate) kvs: Vec<KeyValue>,
     /// Whether there are more than were wanted.
-    pub more: bool,
+    pub(crate) more: bool,
     /// How many there are in the range, wanted or not.
-    pub count: Number,
+    pub(crate) count: Number,
 }
 
 /// Who responds, and as of which revision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Header {
+pub(crate) struct Header {
     /// The cluster.
-    pub cluster_id: Number,
+    pub(crate) cluster_id: Number,
     /// The revision of its store.
-    pub revision: Number,
+    pub(crate) revision: Number,
 }
 
 /// A key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct KeyValue {
+pub(crate) struct KeyValue {
     /// The key.
-    pub key: Bytes,
+    pub(crate) key: Bytes,
     /// When it was changed last.
-    pub mod_revision: Number,
+    pub(crate) mod_revision: Number,
     /// Its value.
-    pub value: Bytes,
+    pub(crate) value: Bytes,
+}
+
+/// What is done if all comparisons hold, and what otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct TxnRequest {
+    /// The comparisons.
+    pub(crate) compare: Vec<Compare>,
+    /// What is done if they hold.
+    pub(crate) success: Vec<RequestOp>,
+    /// What is done if one does not.
+    pub(crate) failure: Vec<RequestOp>,
+}
+
+/// A comparison of when keys were changed last; one that is not there was changed at 0.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Compare {
+    /// What is compared.
+    pub(crate) target: &'static str,
+    /// How.
+    pub(crate) result: &'static str,
+    /// The first key.
+    pub(crate) key: Bytes,
+    /// The first key that is not meant; nothing for the key alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) range_end: Option<Bytes>,
+    /// What with.
+    pub(crate) mod_revision: Number,
+}
+
+/// A part of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) enum RequestOp {
+    /// Keys are read.
+    #[serde(rename = "request_range")]
+    Range(RangeRequest),
+    /// A key gets a value.
+    #[serde(rename = "request_put")]
+    Put {
+        /// The key.
+        key: Bytes,
+        /// The value.
+        value: Bytes,
+    },
+    /// A key is removed.
+    #[serde(rename = "request_delete_range")]
+    Delete {
+        /// The key.
+        key: Bytes,
+    },
+}
+
+/// What has come of a transaction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct TxnResponse {
+    /// Who responds.
+    pub(crate) header: Header,
+    /// Whether the comparisons have held.
+    pub(crate) succeeded: bool,
+    /// What has come of its parts.
+    pub(crate) responses: Vec<ResponseOp>,
+}
+
+/// What has come of a part of a transaction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct ResponseOp {
+    /// What was read, if it has read.
+    pub(crate) response_range: RangeResponse,
 }
 
 /// What is to be watched, as the first message of a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct WatchRequest {
+pub(crate) struct WatchRequest {
     /// The only message.
-    pub create_request: WatchCreateRequest,
+    pub(crate) create_request: WatchCreateRequest,
 }
 
 /// Which keys are watched, from when on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct WatchCreateRequest {
+pub(crate) struct WatchCreateRequest {
     /// The first key.
-    pub key: Bytes,
+    pub(crate) key: Bytes,
     /// The first key that is not watched any more.
-    pub range_end: Bytes,
+    pub(crate) range_end: Bytes,
     /// The first revision whose events are told.
-    pub start_revision: Number,
+    pub(crate) start_revision: Number,
     /// Whether a watch without events is told of the revision now and then.
-    pub progress_notify: bool,
+    pub(crate) progress_notify: bool,
     /// Whether many events of one revision may come in several messages.
-    pub fragment: bool,
+    pub(crate) fragment: bool,
 }
 
 /// A line of a watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct WatchLine {
+pub(crate) struct WatchLine {
     /// A message.
-    pub result: Option<WatchResponse>,
+    pub(crate) result: Option<WatchResponse>,
     /// Why there are no more.
-    pub error: Option<Fault>,
+    pub(crate) error: Option<Fault>,
 }
 
 /// A message of a watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct WatchResponse {
+pub(crate) struct WatchResponse {
     /// Who tells.
-    pub header: Header,
+    pub(crate) header: Header,
     /// Whether the watch has begun.
-    pub created: bool,
+    pub(crate) created: bool,
     /// Whether it has ended.
-    pub canceled: bool,
+    pub(crate) canceled: bool,
     /// Why.
-    pub cancel_reason: String,
+    pub(crate) cancel_reason: String,
     /// Where it could begin at the earliest, if the revisions it was to begin with are gone.
-    pub compact_revision: Number,
+    pub(crate) compact_revision: Number,
     /// Whether more events of the same revision follow.
-    pub fragment: bool,
+    pub(crate) fragment: bool,
     /// What has happened.
-    pub events: Vec<Event>,
+    pub(crate) events: Vec<Event>,
 }
 
 /// A change of a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Event {
+pub(crate) struct Event {
     /// What has happened.
     #[serde(rename = "type")]
-    pub kind: EventKind,
+    pub(crate) kind: EventKind,
     /// The key, as it is now.
-    pub kv: KeyValue,
+    pub(crate) kv: KeyValue,
 }
 
 /// What has happened to a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum EventKind {
+pub(crate) enum EventKind {
     /// It has another value.
     #[default]
     #[serde(rename = "PUT")]
@@ -146,39 +215,39 @@ pub enum EventKind {
 /// Why a request has failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Fault {
+pub(crate) struct Fault {
     /// In words.
-    pub message: String,
+    pub(crate) message: String,
     /// The same of older versions.
-    pub error: String,
+    pub(crate) error: String,
 }
 
 /// Who asks.
 #[derive(Serialize)]
-pub struct AuthenticateRequest<'a> {
+pub(crate) struct AuthenticateRequest<'a> {
     /// The user.
-    pub name: &'a str,
+    pub(crate) name: &'a str,
     /// The password.
-    pub password: &'a str,
+    pub(crate) password: &'a str,
 }
 
 /// What shows who asks.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub struct AuthenticateResponse {
+pub(crate) struct AuthenticateResponse {
     /// It is sent with requests.
-    pub token: String,
+    pub(crate) token: String,
 }
 
 impl Bytes {
     /// Those of a text.
-    pub fn of(text: &str) -> Bytes {
+    pub(crate) fn of(text: &str) -> Bytes {
         Bytes(text.as_bytes().to_vec())
     }
 
     /// The first key that does not begin with these bytes any more. Without any it is the end of all keys, which etcd writes as a zero
     /// byte.
-    pub fn end_of_prefix(&self) -> Bytes {
+    pub(crate) fn end_of_prefix(&self) -> Bytes {
         let mut end = self.0.clone();
         while let Some(last) = end.pop() {
             if let Some(next) = last.checked_add(1) {
@@ -190,16 +259,30 @@ impl Bytes {
     }
 
     /// The key right after this one.
-    pub fn next(&self) -> Bytes {
+    pub(crate) fn next(&self) -> Bytes {
         let mut next = self.0.clone();
         next.push(0);
         Bytes(next)
     }
 }
 
+impl Compare {
+    /// Whether the key was changed last at that revision; at 0 whether it is not there.
+    pub(crate) fn is_as_of(key: Bytes, revision: Number) -> Compare {
+        let (target, result) = ("MOD", "EQUAL");
+        Compare { target, result, key, range_end: None, mod_revision: revision }
+    }
+
+    /// Whether none of these keys was changed after that revision.
+    pub(crate) fn none_since((key, range_end): (Bytes, Bytes), revision: Number) -> Compare {
+        let (target, result, mod_revision) = ("MOD", "LESS", revision.next());
+        Compare { target, result, key, range_end: Some(range_end), mod_revision }
+    }
+}
+
 impl Number {
     /// The number after this one.
-    pub fn next(self) -> Number {
+    pub(crate) fn next(self) -> Number {
         Number(self.0.saturating_add(1))
     }
 }
@@ -212,14 +295,14 @@ impl fmt::Display for Number {
 
 impl Fault {
     /// The words, as far as they can be shown: they may be anything.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let text = if self.message.is_empty() { &self.error } else { &self.message };
         shown(text)
     }
 }
 
 /// As much of a message of a server as is shown.
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     text.chars().filter(|char| matches!(char, ' '..='~')).take(MAX_MESSAGE).collect()
 }
 
@@ -312,6 +395,34 @@ mod tests {
         {
             assert!(serde_json::from_str::<RangeResponse>(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_transaction_is_what_etcd_reads() {
+        let key = Bytes::of("/t/a");
+        let range = (Bytes::of("/t/"), Bytes::of("/t0"));
+        let request = TxnRequest {
+            compare: vec![
+                Compare::none_since(range, Number(7)),
+                Compare::is_as_of(key.clone(), Number(0)),
+            ],
+            success: vec![
+                RequestOp::Put { key: key.clone(), value: Bytes::of("x") },
+                RequestOp::Delete { key },
+            ],
+            failure: Vec::new(),
+        };
+        let text = serde_json::to_string(&request).unwrap();
+        assert_eq!(
+            text,
+            [
+                r#"{"compare":[{"target":"MOD","result":"LESS","key":"L3Qv","range_end":"L3Qw","mod_revision":"8"},"#,
+                r#"{"target":"MOD","result":"EQUAL","key":"L3QvYQ==","mod_revision":"0"}],"#,
+                r#""success":[{"request_put":{"key":"L3QvYQ==","value":"eA=="}},"#,
+                r#"{"request_delete_range":{"key":"L3QvYQ=="}}],"failure":[]}"#,
+            ]
+            .concat()
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Requests to the members of an etcd cluster, one of them at a time.
 
-use super::api::{AuthenticateRequest, AuthenticateResponse, Bytes, Fault, shown};
+use super::api::{AuthenticateRequest, AuthenticateResponse, Fault, shown};
 use crate::delivery::MAX_TEXTS;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,7 +15,7 @@ use titan_upstream::server::Server;
 use tokio::time::timeout;
 
 /// The members of a cluster, and as whom they are asked.
-pub struct Cluster {
+pub(crate) struct Cluster {
     server: Server,
     user: Option<(String, Secret)>,
     /// How long a request may take.
@@ -40,7 +40,7 @@ enum Refusal {
 
 impl Cluster {
     /// The cluster whose members are the endpoints of that upstream.
-    pub fn new(
+    pub(crate) fn new(
         upstream: Arc<Upstream>,
         resolver: Resolver,
         user: Option<(String, Secret)>,
@@ -50,32 +50,32 @@ impl Cluster {
     }
 
     /// A number that differs from time to time.
-    pub(super) fn random(&self) -> u64 {
+    pub(crate) fn random(&self) -> u64 {
         self.server.random()
     }
 
     /// How long a request may take.
-    pub(super) fn timeout(&self) -> Duration {
+    pub(crate) fn timeout(&self) -> Duration {
         self.timeout
     }
 
     /// How many members there are to ask.
-    pub(super) fn members(&self) -> usize {
+    pub(crate) fn members(&self) -> usize {
         self.server.addresses()
     }
 
     /// What messages call the member that is asked.
-    pub(super) fn member(&self) -> String {
+    pub(crate) fn member(&self) -> String {
         self.server.address().map_or_else(|| "etcd".to_owned(), String::from)
     }
 
     /// Asks the next member from now on.
-    pub(super) fn take_next(&mut self) {
+    pub(crate) fn take_next(&mut self) {
         self.server.take_next();
     }
 
     /// What it responds to a request.
-    pub async fn call<T: DeserializeOwned>(
+    pub(crate) async fn call<T: DeserializeOwned>(
         &mut self,
         path: &str,
         request: &impl Serialize,
@@ -97,7 +97,7 @@ impl Cluster {
 
     /// Shows `take` what it responds to a request, as it comes, until that breaks off or the response ends. Nothing bounds the time but the
     /// caller.
-    pub(super) async fn listen(
+    pub(crate) async fn listen(
         &self,
         path: &str,
         request: &impl Serialize,
@@ -196,9 +196,4 @@ fn refusal(answer: &Answer) -> Refusal {
         true => Refusal::Token(why),
         false => Refusal::Other(why),
     }
-}
-
-/// The keys that begin with a prefix: the first, and the first that does not.
-pub(super) fn range_of(prefix: &Bytes) -> (Bytes, Bytes) {
-    (prefix.clone(), prefix.end_of_prefix())
 }

@@ -1,6 +1,6 @@
 //! The keys below a prefix as they are at one revision, kept up to date by events.
 
-use super::api::{Bytes, Event, EventKind, Header, KeyValue, Number};
+use super::api::{Bytes, Event, EventKind, Header, KeyValue, Number, RangeRequest, RangeResponse};
 use crate::delivery::{
     BadDelivery, Delivery, Document, MAX_DOCUMENTS, MAX_NAME, MAX_TEXTS, is_name,
 };
@@ -8,20 +8,38 @@ use std::collections::BTreeMap;
 
 /// The keys below a prefix at one revision.
 #[derive(Debug)]
-pub(crate) struct Keys {
+pub struct Keys {
     /// Bytes of the prefix, which their names do not have.
     prefix: usize,
     /// Who has told of them, and as of which revision.
     header: Header,
-    values: BTreeMap<Vec<u8>, Vec<u8>>,
+    stored: BTreeMap<Vec<u8>, Stored>,
     /// Bytes of all values.
     size: usize,
 }
 
+/// What is stored under a key.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) value: Vec<u8>,
+    /// When it was changed last.
+    pub(crate) changed: Number,
+}
+
+/// The keys below a prefix, while they are read.
+pub(crate) struct Pages {
+    prefix: Bytes,
+    next: RangeRequest,
+    read: Option<Keys>,
+}
+
+/// Keys that are read at once.
+const PAGE: u64 = 500;
+
 impl Keys {
     /// None yet, of that cluster at that revision.
     pub(crate) fn new(prefix: &Bytes, header: Header) -> Keys {
-        Keys { prefix: prefix.0.len(), header, values: BTreeMap::new(), size: 0 }
+        Keys { prefix: prefix.0.len(), header, stored: BTreeMap::new(), size: 0 }
     }
 
     /// Who has told of them, and as of which revision.
@@ -31,17 +49,31 @@ impl Keys {
 
     /// How many there are.
     pub(crate) fn count(&self) -> Number {
-        Number(self.values.len() as u64)
+        Number(self.stored.len() as u64)
+    }
+
+    /// What is stored under that key.
+    pub(crate) fn get(&self, key: &[u8]) -> Option<&Stored> {
+        self.stored.get(key)
+    }
+
+    /// What the keys are called below the prefix.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.stored.keys().map(|key| self.name(key))
+    }
+
+    fn name<'k>(&self, key: &'k [u8]) -> &'k [u8] {
+        &key[self.prefix.min(key.len())..]
     }
 
     /// Adds one, or gives it another value.
     pub(crate) fn put(&mut self, key: KeyValue) -> Result<(), BadDelivery> {
-        let KeyValue { key: Bytes(key), value: Bytes(value), .. } = key;
+        let KeyValue { key: Bytes(key), value: Bytes(value), mod_revision: changed } = key;
         self.size += value.len();
-        let before = self.values.insert(key, value);
-        self.size -= before.map_or(0, |value| value.len());
-        if self.values.len() > MAX_DOCUMENTS {
-            return Err(BadDelivery::TooMany(self.values.len()));
+        let before = self.stored.insert(key, Stored { value, changed });
+        self.size -= before.map_or(0, |before| before.value.len());
+        if self.stored.len() > MAX_DOCUMENTS {
+            return Err(BadDelivery::TooMany(self.stored.len()));
         }
         if self.size > MAX_TEXTS {
             return Err(BadDelivery::TooLarge);
@@ -59,8 +91,8 @@ impl Keys {
             match kind {
                 EventKind::Put => self.put(kv)?,
                 EventKind::Delete => {
-                    let gone = self.values.remove(&kv.key.0);
-                    self.size -= gone.map_or(0, |value| value.len());
+                    let gone = self.stored.remove(&kv.key.0);
+                    self.size -= gone.map_or(0, |gone| gone.value.len());
                 }
             }
         }
@@ -76,8 +108,8 @@ impl Keys {
     /// All that can be documents, and what cannot.
     pub(crate) fn delivery(&self) -> Result<Delivery, BadDelivery> {
         let (mut documents, mut skipped) = (Vec::new(), Vec::new());
-        for (key, value) in &self.values {
-            match document(&key[self.prefix.min(key.len())..], value) {
+        for (key, Stored { value, .. }) in &self.stored {
+            match document(self.name(key), value) {
                 Ok(document) => documents.push(document),
                 Err((name, why)) => skipped.push((name, why)),
             }
@@ -85,6 +117,41 @@ impl Keys {
         let delivery = Delivery::new(self.header.revision.to_string(), documents)?;
         Ok(delivery.without(skipped))
     }
+}
+
+impl Pages {
+    /// The first page is read next, at whatever revision is now.
+    pub(crate) fn new(prefix: &Bytes) -> Pages {
+        let (key, range_end) = range_of(prefix);
+        let next = RangeRequest { key, range_end, limit: Number(PAGE), ..RangeRequest::default() };
+        Pages { prefix: prefix.clone(), next, read: None }
+    }
+
+    /// What to ask for the next page.
+    pub(crate) fn next(&self) -> &RangeRequest {
+        &self.next
+    }
+
+    /// Takes a page; all of them where it was the last.
+    pub(crate) fn take(mut self, response: RangeResponse) -> Result<Result<Keys, Pages>, String> {
+        let mut keys = self.read.unwrap_or_else(|| Keys::new(&self.prefix, response.header));
+        let last = response.kvs.last().map(|it| it.key.clone());
+        for key in response.kvs {
+            keys.put(key).map_err(|bad| bad.to_string())?;
+        }
+        self.next.revision = keys.header.revision;
+        match last.filter(|_| response.more) {
+            Some(last) if last >= self.next.key => self.next.key = last.next(),
+            Some(_) => return Err("its keys come in no order".to_owned()),
+            None => return Ok(Ok(keys)),
+        }
+        Ok(Err(Pages { read: Some(keys), ..self }))
+    }
+}
+
+/// The keys that begin with a prefix: the first, and the first that does not.
+pub(crate) fn range_of(prefix: &Bytes) -> (Bytes, Bytes) {
+    (prefix.clone(), prefix.end_of_prefix())
 }
 
 /// The document that a key is; what it is called and why it is none otherwise.

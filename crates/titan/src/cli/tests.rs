@@ -26,7 +26,7 @@ fn the_help_is_worth_reading() {
       run         Start the gateway; the default without a command
       kubernetes  Start the gateway with what Gateway API says in a Kubernetes cluster
       reload      Have a running gateway read its configuration again, and print what it says
-      apply       Put another configuration in force in a running gateway
+      apply       Put another configuration in force in a running gateway, or write documents for those that follow them
       confirm     Keep the configuration that is on trial in a running gateway
       rollback    Put an earlier configuration in force again in a running gateway
       history     Print which configurations were in force in a running gateway

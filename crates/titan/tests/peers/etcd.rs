@@ -1,5 +1,6 @@
 //! etcd as a source of the configuration: what is put there is served, and what happens when it fails, is restored, or asks who is there.
 
+mod apply;
 mod server;
 
 use crate::client::Client;
