@@ -16,6 +16,8 @@ pub const MAX_INCLUDES: usize = 64;
 pub const MAX_SOURCES: usize = 16;
 /// Servers of one source.
 pub const MAX_SERVERS: usize = 16;
+/// Services that one source follows.
+pub const MAX_SERVICES: usize = 256;
 /// Documents of all sources together.
 pub const MAX_DELIVERED: usize = 10_000;
 /// Namespaces that a source reads.

@@ -252,7 +252,9 @@ pub use quantity::{ByteSize, Cap, Percent, duration};
 pub use record_schema::access_log_schema;
 pub use recorder::Recorder;
 pub use reference::reference;
-pub use remote::{EtcdSource, HttpSource, PublicKey, RemoteKind, RemoteSource};
+pub use remote::{
+    ConsulSource, EtcdSource, HttpSource, PublicKey, RemoteKind, RemoteSource, ServiceName,
+};
 pub use report::Report;
 pub use resolved::Resolved;
 pub use resolver::Resolver;

@@ -1,7 +1,9 @@
 //! Sources: where more of the configuration comes from that is in no file of this machine.
 
+mod consul;
 mod etcd;
 
+pub use consul::{ConsulSource, ServiceName};
 pub use etcd::EtcdSource;
 
 use crate::bounds::{MAX_HEADERS, MAX_VALUE};
@@ -22,6 +24,7 @@ use crate::timeouts::{DAY, timeout};
 use crate::tls::{UpstreamTls, tls_settings};
 use crate::token::{HEADER_NAME, HeaderName, HeaderValue, Name, header_value};
 use crate::upstream::{Protocol, Upstream, UpstreamFields};
+use consul::{ConsulSourceDraft, consul_source};
 use etcd::{EtcdSourceDraft, etcd_source};
 use std::fmt;
 use std::time::Duration;
@@ -46,6 +49,8 @@ pub enum RemoteKind {
     Kubernetes(KubernetesSource),
     /// Keys of etcd below a prefix.
     Etcd(EtcdSource),
+    /// Keys of Consul below a prefix, and services of its catalogue.
+    Consul(ConsulSource),
 }
 
 /// A document that is fetched again and again.
@@ -80,6 +85,10 @@ impl RemoteSource {
                 upstream: etcd.upstream.without_locations(),
                 ..etcd.clone()
             }),
+            RemoteKind::Consul(consul) => RemoteKind::Consul(ConsulSource {
+                upstream: consul.upstream.without_locations(),
+                ..consul.clone()
+            }),
         };
         RemoteSource { kind, ..self.clone() }
     }
@@ -90,6 +99,7 @@ impl RemoteSource {
             RemoteKind::Http(http) => Some(&http.upstream),
             RemoteKind::Kubernetes(_) => None,
             RemoteKind::Etcd(etcd) => Some(&etcd.upstream),
+            RemoteKind::Consul(consul) => Some(&consul.upstream),
         }
     }
 }
@@ -101,6 +111,7 @@ impl RemoteKind {
             RemoteKind::Http(_) => "http",
             RemoteKind::Kubernetes(_) => "kubernetes",
             RemoteKind::Etcd(_) => "etcd",
+            RemoteKind::Consul(_) => "consul",
         }
     }
 }
@@ -139,6 +150,8 @@ section! {
         pub(crate) kubernetes: Option<KubernetesSource> = optional("none", kubernetes_source()),
         /// Keys of etcd below a prefix, a document each, which are watched. Plain strings are its `endpoints`.
         pub(crate) etcd: Option<EtcdSourceDraft> = optional("none", etcd_source()),
+        /// Keys of Consul below a prefix, a document each, and services of its catalogue, whose instances upstreams follow.
+        pub(crate) consul: Option<ConsulSourceDraft> = optional("none", consul_source()),
     }
 }
 
@@ -202,6 +215,7 @@ enum KindDraft {
     Http(Box<HttpSourceDraft>),
     Kubernetes(KubernetesSource),
     Etcd(Box<EtcdSourceDraft>),
+    Consul(Box<ConsulSourceDraft>),
 }
 
 /// A document that is fetched by a source that has no name yet.
@@ -220,6 +234,7 @@ impl SourceDraft {
             KindDraft::Http(http) => RemoteKind::Http(http.finish(name.clone(), location)),
             KindDraft::Kubernetes(cluster) => RemoteKind::Kubernetes(cluster),
             KindDraft::Etcd(etcd) => RemoteKind::Etcd(etcd.finish(name.clone(), location)),
+            KindDraft::Consul(it) => RemoteKind::Consul(it.finish(name.clone(), location)),
         };
         RemoteSource { name, local_files, kind }
     }
@@ -237,14 +252,16 @@ impl HttpSourceDraft {
 
 pub(crate) fn source() -> impl Read<Value = SourceDraft> {
     section_of::<SourceFields>().then(|fields, node, to| {
-        let SourceFields { local_files, http, kubernetes, etcd } = fields;
+        let SourceFields { local_files, http, kubernetes, etcd, consul } = fields;
         let http = http.map(|it| ("http", KindDraft::Http(Box::new(it))));
         let kubernetes = kubernetes.map(|it| ("kubernetes", KindDraft::Kubernetes(it)));
         let etcd = etcd.map(|it| ("etcd", KindDraft::Etcd(Box::new(it))));
-        let mut kinds = [http, kubernetes, etcd].into_iter().flatten();
+        let consul = consul.map(|it| ("consul", KindDraft::Consul(Box::new(it))));
+        let mut kinds = [http, kubernetes, etcd, consul].into_iter().flatten();
         let Some((key, kind)) = kinds.next() else {
             let error = Diagnostic::error(node.span, "this source says not what it is");
-            return to.fail(error.label("expected one of `http`, `kubernetes` and `etcd`"));
+            return to
+                .fail(error.label("expected one of `http`, `kubernetes`, `etcd` and `consul`"));
         };
         if let Some((other, _)) = kinds.next() {
             let error = Diagnostic::error(node.key_span(other), "a source is of one kind");

@@ -140,7 +140,7 @@ fn a_source_is_described() {
     };
     let parse = |source: &str| titan_config::Config::parse("titan.yaml", &text(source));
     let report = |source: &str| parse(source).expect_err(source).to_string();
-    assert!(report("{}").contains("expected one of `http`, `kubernetes` and `etcd`"));
+    assert!(report("{}").contains("expected one of `http`, `kubernetes`, `etcd` and `consul`"));
     let two = report("{ http: 'https://a/b', etcd: 'https://a' }");
     assert!(two.contains("a source is of one kind"), "{two}");
     assert!(report("{ http: 'ftp://a/b' }").contains("scheme"));
@@ -189,5 +189,35 @@ fn a_source_in_etcd_is_described() {
         warnings("{ endpoints: 'http://10.0.0.1:2379', username: titan, password: secret-4711 }");
     assert!(exposed.contains("a configuration is fetched without TLS"), "{exposed}");
     assert!(exposed.contains("the password is sent without TLS"), "{exposed}");
+    assert!(!exposed.contains("secret-4711"), "{exposed}");
+}
+
+#[test]
+fn a_source_in_consul_is_described() {
+    let text = |source: &str| {
+        format!(
+            "listeners: ':80'\nroutes: {{ path: /, respond: 200 }}\nsources: {{ s: {{ consul: {source} }} }}"
+        )
+    };
+    let parse = |source: &str| titan_config::Config::parse("titan.yaml", &text(source));
+    let report = |source: &str| parse(source).expect_err(source).to_string();
+    for (source, wanted) in [
+        ("{ endpoints: 'https://a' }", "this source brings nothing"),
+        ("{ endpoints: 'https://a/v1', prefix: titan/ }", "it has a path"),
+        ("{ endpoints: 'https://a', prefix: /titan/ }", "keys of Consul do not begin with `/`"),
+        ("{ endpoints: 'https://a', prefix: titan }", "did you mean `titan/`?"),
+        ("{ endpoints: 'https://a', services: 'a/b' }", "is not the name of a service"),
+        (
+            "{ endpoints: 'https://a', prefix: titan/, token: \"a\\nb\" }",
+            "is not a token of Consul",
+        ),
+    ] {
+        let report = report(source);
+        assert!(report.contains(wanted), "{source}: {report}");
+    }
+    let exposed = parse("{ endpoints: 'http://10.0.0.1', prefix: titan/, token: secret-4711 }");
+    let exposed = exposed.unwrap().warnings.to_string();
+    assert!(exposed.contains("a configuration is fetched without TLS"), "{exposed}");
+    assert!(exposed.contains("the token is sent without TLS"), "{exposed}");
     assert!(!exposed.contains("secret-4711"), "{exposed}");
 }

@@ -9,6 +9,7 @@
 //! | lines of a response that does not end | `lines` |
 //! | a document that is fetched over HTTP | `http` |
 //! | keys of etcd below a prefix | [`etcd`] |
+//! | keys of Consul below a prefix, and services of its catalogue | `consul` |
 //! | a source of a configuration, on a thread of its own | [`source`] |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
@@ -26,5 +27,7 @@ mod lines;
 mod http;
 
 pub mod etcd;
+
+mod consul;
 
 pub mod source;

@@ -1,5 +1,6 @@
 //! A source of a configuration: made from what the configuration says of it, and asked on a thread of its own.
 
+use crate::consul::Consul;
 use crate::etcd::{Etcd, Store};
 use crate::http::Http;
 use crate::outlet::{Inlet, Outlet, outlet};
@@ -7,9 +8,13 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::thread;
-use titan_config::{EtcdSource, HttpSource, KubernetesSource, RemoteKind, RemoteSource, Resolver};
+use titan_config::{
+    ConsulSource, EtcdSource, HttpSource, KubernetesSource, RemoteKind, RemoteSource, Resolver,
+    ServiceName,
+};
 use titan_io::registry::Registry;
 use titan_io::tls::{BadCredentials, ClientTls, Files};
+use titan_upstream::feeds::Feeds;
 use titan_upstream::members::Upstream;
 use tokio::runtime::Builder;
 use tokio::task::LocalSet;
@@ -28,6 +33,7 @@ enum Asked {
     Http(HttpSource, Arc<Upstream>),
     Kubernetes(KubernetesSource),
     Etcd(EtcdSource, Arc<Upstream>),
+    Consul(ConsulSource, Arc<Upstream>),
 }
 
 /// What watches the clusters of sources.
@@ -57,6 +63,9 @@ impl Source {
             RemoteKind::Etcd(etcd) => {
                 Asked::Etcd(etcd.clone(), server(&etcd.upstream, resolver, files)?)
             }
+            RemoteKind::Consul(consul) => {
+                Asked::Consul(consul.clone(), server(&consul.upstream, resolver, files)?)
+            }
         };
         Ok(Source { config, resolver: resolver.clone(), asked })
     }
@@ -70,7 +79,9 @@ impl Source {
     pub fn takes_over(&self, other: &Source) -> bool {
         let is_same = self.config == other.config && self.resolver == other.resolver;
         let [tls, renewed] = [self, other].map(|it| match &it.asked {
-            Asked::Http(_, upstream) | Asked::Etcd(_, upstream) => upstream.tls(),
+            Asked::Http(_, upstream) | Asked::Etcd(_, upstream) | Asked::Consul(_, upstream) => {
+                upstream.tls()
+            }
             Asked::Kubernetes(_) => None,
         });
         if is_same && let Some((tls, renewed)) = tls.zip(renewed) {
@@ -85,15 +96,21 @@ impl Source {
             Asked::Etcd(etcd, upstream) => {
                 Some(Store::new(etcd.clone(), Arc::clone(upstream), self.resolver.clone()))
             }
-            Asked::Http(..) | Asked::Kubernetes(_) => None,
+            Asked::Http(..) | Asked::Kubernetes(_) | Asked::Consul(..) => None,
         }
     }
 
     /// Begins to ask it, on a thread that ends with the inlet. What is in force of it already was signed then, in seconds since 1970.
-    pub fn start(&self, signed_at: Option<u64>, clusters: &Arc<dyn Clusters>) -> io::Result<Inlet> {
+    /// Endpoints that it knows of are told to `feeds`.
+    pub fn start(
+        &self,
+        signed_at: Option<u64>,
+        (clusters, feeds): (&Arc<dyn Clusters>, &Feeds),
+    ) -> io::Result<Inlet> {
         let (outlet, inlet) = outlet(self.config.name.as_str());
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (Source { config, resolver, asked }, clusters) = (self.clone(), Arc::clone(clusters));
+        let feeds = feeds.clone();
         let run = move || {
             let asked = async {
                 match asked {
@@ -105,6 +122,12 @@ impl Source {
                     }
                     Asked::Etcd(etcd, upstream) => {
                         Etcd::new(etcd, upstream, resolver).run(outlet).await;
+                    }
+                    Asked::Consul(consul, upstream) => {
+                        let told = |service: &ServiceName| {
+                            feeds.feed(&format!("{}/{service}", config.name))
+                        };
+                        Consul::new(&consul, &upstream, &resolver, told).run(outlet).await;
                     }
                 }
             };

@@ -10,8 +10,8 @@ use std::num::NonZeroU16;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use titan_io::registry::Registry;
 
-/// The feeds of a process, by name. Clones are the same.
-#[derive(Clone)]
+/// The feeds of a process, by name. Clones are the same. By default they are those of nobody else.
+#[derive(Clone, Default)]
 pub struct Feeds(Registry);
 
 /// Endpoints that go by one name. It is kept by the upstreams that follow it and by whoever tells of them: what was told is

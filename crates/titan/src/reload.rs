@@ -134,7 +134,7 @@ impl Reloading {
         let origin = Origin { source: Source::Start, author: None, repeats: None };
         records.note(origin, &in_force);
         let directory = kept::state_directory(&in_force.config.state, &in_force.file);
-        let clusters = Clusters::new(&loader, &in_force.file, directory);
+        let (feeds, clusters) = (loader.feeds(), Clusters::new(&loader, &in_force.file, directory));
         let mut reloading = Reloading {
             in_force,
             records,
@@ -151,7 +151,7 @@ impl Reloading {
             looking: None,
             complaint: String::new(),
             reloads,
-            sources: Sources::none(Arc::new(clusters)),
+            sources: Sources::none(Arc::new(clusters), feeds),
             planning: Planning::default(),
             looks: Planning::default(),
         };

@@ -37,8 +37,9 @@ pub(crate) fn sources(options: &SourcesOptions) -> Result<ExitCode, Failure> {
 /// A line for each source, and below it one for what is wrong with it and for each document that is held back.
 fn table(sources: &[Source]) -> String {
     let width = sources.iter().map(|it| it.name.len()).max().unwrap_or(0).max("name".len());
+    let kinds = sources.iter().map(|it| it.kind.len()).max().unwrap_or(0).max("kind".len());
     let mut text = format!(
-        "{:width$}  {:4}  {:7}  {:REVISION$}  {:20}  {:>9}  {:>9}\n",
+        "{:width$}  {:kinds$}  {:7}  {:REVISION$}  {:20}  {:>9}  {:>9}\n",
         "name", "kind", "state", "revision", "last success", "documents", "held back"
     );
     for source in sources {
@@ -49,7 +50,7 @@ fn table(sources: &[Source]) -> String {
         let (state, held) = (state.as_str(), held_back.len());
         writeln!(
             text,
-            "{name:width$}  {kind:4}  {state:7}  {revision:REVISION$}  {last:20}  {documents:>9}  {held:>9}"
+            "{name:width$}  {kind:kinds$}  {state:7}  {revision:REVISION$}  {last:20}  {documents:>9}  {held:>9}"
         )
         .expect("a String takes everything");
         let failure = failure.iter().map(|why| format!("  cannot be asked: {why}\n"));

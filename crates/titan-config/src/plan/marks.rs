@@ -465,10 +465,15 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ]),
     ("source", &[
         ("local_files", Mark::Scale(OFF)), ("http", Mark::Inside), ("kubernetes", Mark::Inside), ("etcd", Mark::Inside),
+        ("consul", Mark::Inside),
     ]),
     ("kubernetes_source", &[
         ("controller_name", Mark::Neutral), ("namespaces", Mark::Neutral), ("addresses", Mark::Neutral),
         ("network", Mark::Neutral), ("kubeconfig", Mark::Neutral),
+    ]),
+    ("consul_source", &[
+        ("endpoints", Mark::Neutral), ("prefix", Mark::Neutral), ("services", Mark::Neutral), ("token", Mark::Neutral),
+        ("tls", Mark::Need), ("interval", Mark::Neutral), ("timeout", Mark::Neutral),
     ]),
     ("etcd_source", &[
         ("endpoints", Mark::Neutral), ("prefix", Mark::Neutral), ("username", Mark::Neutral), ("password", Mark::Neutral),

@@ -50,4 +50,21 @@ pub(super) const ROWS: &[Row] = &[
     ),
     ("etcd_source", "interval", "sources: { s: { etcd: { endpoints: 'https://a', interval: 7s } } }", "interval: 7s"),
     ("etcd_source", "timeout", "sources: { s: { etcd: { endpoints: 'https://a', timeout: 7s } } }", "timeout: 7s"),
+    ("source", "consul", "sources: { s: { consul: { endpoints: 'https://a', prefix: x/ } } }", "kind: Consul(ConsulSource {"),
+    (
+        "consul_source", "endpoints", "sources: { s: { consul: { endpoints: 'http://127.0.0.1:82', prefix: x/ } } }",
+        "address: Ip(127.0.0.1:82)",
+    ),
+    ("consul_source", "prefix", "sources: { s: { consul: { endpoints: 'https://a', prefix: x/ } } }", "prefix: Some(\"x/\")"),
+    (
+        "consul_source", "services", "sources: { s: { consul: { endpoints: 'https://a', services: [a, b] } } }",
+        "services: [ServiceName(\"a\"), ServiceName(\"b\")]",
+    ),
+    ("consul_source", "token", "sources: { s: { consul: { endpoints: 'https://a', prefix: x/, token: t } } }", "token: Some(Secret)"),
+    ("consul_source", "interval", "sources: { s: { consul: { endpoints: 'https://a', prefix: x/, interval: 7s } } }", "interval: 7s"),
+    ("consul_source", "timeout", "sources: { s: { consul: { endpoints: 'https://a', prefix: x/, timeout: 7s } } }", "timeout: 7s"),
+    (
+        "consul_source", "tls", "sources: { s: { consul: { endpoints: 'https://a', prefix: x/, tls: { ca: ca.pem } } } }",
+        "tls: Some(UpstreamTls { ca: Some(\"ca.pem\")",
+    ),
 ];

@@ -14,6 +14,7 @@ use std::time::Duration;
 use titan_admin::SourceStatus;
 use titan_config::{LogArea, LogLevel, RemoteSource};
 use titan_observe::events::{Event, Log};
+use titan_proxy::Feeds;
 use titan_sources::delivery::Delivery;
 use titan_sources::outlet::{Health, Inlet, Verdict};
 use titan_sources::source::{Clusters, Source};
@@ -31,6 +32,8 @@ pub(crate) struct Sources {
     due: Option<String>,
     /// When what is held back is tried again: what was in its way outside of it may have passed.
     again: Option<Instant>,
+    /// Where they tell of endpoints.
+    feeds: Feeds,
     keeping: Keeping,
 }
 
@@ -116,9 +119,10 @@ fn status(
 
 impl Sources {
     /// None yet.
-    pub(super) fn none(clusters: Arc<dyn Clusters>) -> Sources {
+    pub(super) fn none(clusters: Arc<dyn Clusters>, feeds: Feeds) -> Sources {
         Sources {
             clusters,
+            feeds,
             known: BTreeMap::new(),
             in_force: Texts::new(),
             due: None,
@@ -164,7 +168,7 @@ impl Sources {
         let kept = self.keeping.kept.get(source.config().name.as_str());
         let signed_at = kept.and_then(|kept| kept.signed_at);
         Ok(Known {
-            inlet: source.start(signed_at, &self.clusters)?,
+            inlet: source.start(signed_at, (&self.clusters, &self.feeds))?,
             source,
             is_over: false,
             latest: None,

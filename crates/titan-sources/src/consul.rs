@@ -1,0 +1,170 @@
+//! Documents and endpoints in Consul: keys below a prefix, and healthy instances of services, each followed by blocking queries.
+
+mod api;
+mod query;
+
+use crate::delivery::Delivery;
+use crate::outlet::Outlet;
+use crate::pace::Pace;
+use query::Query;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use titan_config::{ConsulSource, Resolver, ServiceName};
+use titan_upstream::feeds::{Feed, MAX_FED};
+use titan_upstream::members::Upstream;
+use tokio::time::sleep;
+
+/// What is followed in Consul.
+pub(crate) struct Consul {
+    interval: Duration,
+    keys: Option<(String, Query)>,
+    services: Vec<(ServiceName, Arc<Feed>, Query)>,
+}
+
+/// The shortest pause between two queries: what changes all the time is not asked for all the time.
+const BREATH: Duration = Duration::from_millis(50);
+
+impl Consul {
+    /// `feed` says where the endpoints of a service are told.
+    pub(crate) fn new(
+        config: &ConsulSource,
+        upstream: &Arc<Upstream>,
+        resolver: &Resolver,
+        feed: impl Fn(&ServiceName) -> Arc<Feed>,
+    ) -> Consul {
+        let query = |path: String, options| {
+            Query::new(config, (Arc::clone(upstream), resolver.clone()), path, options)
+        };
+        let keys = config.prefix.as_ref();
+        let keys = keys.map(|it| (it.clone(), query(format!("/v1/kv/{it}"), "recurse=true")));
+        let services = config.services.iter().map(|name| {
+            let query = query(format!("/v1/health/service/{name}"), "passing=true");
+            (name.clone(), feed(name), query)
+        });
+        Consul { interval: config.interval, keys, services: services.collect() }
+    }
+
+    /// Follows all of it until nobody takes it any more.
+    pub(crate) async fn run(self, outlet: Outlet) {
+        let Consul { interval, keys, services } = self;
+        let told = Told { outlet: &outlet, failing: RefCell::default() };
+        let mut all: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
+        if let Some((prefix, query)) = keys {
+            let deliver = deliver(prefix, &outlet);
+            all.push(Box::pin(follow("keys".to_owned(), (query, interval), &told, deliver)));
+        }
+        for (name, feed, query) in services {
+            let publish = publish(name.clone(), feed, &outlet);
+            all.push(Box::pin(follow(name.to_string(), (query, interval), &told, publish)));
+        }
+        let followed = poll_fn(|cx| {
+            // None of them ends.
+            all.iter_mut().for_each(|it| {
+                let _ = it.as_mut().poll(cx);
+            });
+            Poll::<()>::Pending
+        });
+        tokio::select! {
+            () = followed => {}
+            () = outlet.closed() => {}
+        }
+    }
+}
+
+/// Follows one thing for ever: `take` takes what there is whenever that has changed.
+async fn follow(
+    what: String,
+    (mut query, interval): (Query, Duration),
+    told: &Told<'_>,
+    mut take: impl FnMut(&[u8], u64) -> Result<(), String>,
+) {
+    let mut pace = Pace::new(interval);
+    loop {
+        let news = query.next().await;
+        let taken = news.and_then(|news| news.map_or(Ok(()), |(body, index)| take(&body, index)));
+        let pause = match taken {
+            Ok(()) => {
+                told.succeeded(&what);
+                // The agent has waited in place of the pause.
+                pace.succeeded(0);
+                BREATH
+            }
+            Err(why) => {
+                told.failed(&what, format!("{}: {what}: {why}", query.agent()));
+                query.take_next();
+                pace.failed(None, query.random())
+            }
+        };
+        sleep(pause).await;
+    }
+}
+
+/// Delivers documents, where they are others than before.
+fn deliver(prefix: String, outlet: &Outlet) -> impl FnMut(&[u8], u64) -> Result<(), String> {
+    let mut last: Option<Delivery> = None;
+    move |body, index| {
+        let delivery = api::delivery(body, &prefix, index)?;
+        let is_same = |last: &Delivery| {
+            (last.documents(), last.skipped()) == (delivery.documents(), delivery.skipped())
+        };
+        if !last.as_ref().is_some_and(is_same) {
+            outlet.deliver(delivery.clone());
+        }
+        last = Some(delivery);
+        Ok(())
+    }
+}
+
+/// Tells of the endpoints of a service.
+fn publish(
+    service: ServiceName,
+    feed: Arc<Feed>,
+    outlet: &Outlet,
+) -> impl FnMut(&[u8], u64) -> Result<(), String> {
+    move |body, _| {
+        let (endpoints, left_out) = api::endpoints(body)?;
+        let surplus = feed.publish(endpoints);
+        if left_out > 0 {
+            outlet.warn(format!(
+                "{left_out} instances of {service} get no requests: they have no IP address or no port"
+            ));
+        }
+        if surplus > 0 {
+            outlet.warn(format!(
+                "{surplus} instances of {service} get no requests: there may be {MAX_FED}"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// How what is followed fares, as one.
+struct Told<'o> {
+    outlet: &'o Outlet,
+    /// What could not be asked, and why.
+    failing: RefCell<BTreeMap<String, String>>,
+}
+
+impl Told<'_> {
+    fn succeeded(&self, what: &str) {
+        self.failing.borrow_mut().remove(what);
+        self.tell();
+    }
+
+    fn failed(&self, what: &str, why: String) {
+        self.failing.borrow_mut().insert(what.to_owned(), why);
+        self.tell();
+    }
+
+    fn tell(&self) {
+        match self.failing.borrow().values().next() {
+            None => self.outlet.succeeded(),
+            Some(why) => self.outlet.failed(why.clone()),
+        }
+    }
+}
