@@ -32,6 +32,10 @@ pub(crate) enum Protocol {
     Http,
     /// HTTP/2.
     Grpc,
+    /// Whatever clients speak, once the gateway has decrypted it.
+    Raw,
+    /// Whatever clients have encrypted: the gateway cannot do that.
+    Encrypted,
 }
 
 /// The upstreams that routes need.
@@ -69,6 +73,7 @@ impl<'c> Backends<'c> {
     ) -> Result<Backend, Unusable> {
         let (key, service, port) = self.service_port(who, to)?;
         let tls = self.policies.of(key, port, gateways).cloned();
+        let tls = tls.filter(|_| protocol != Protocol::Encrypted);
         let speaks = spoken(port, protocol, tls.is_some());
         if matches!(tls, Some(BackendTls::Broken)) {
             return Ok(Backend::Insecure);
@@ -83,7 +88,9 @@ impl<'c> Backends<'c> {
         let endpoint = format!("feed:{feed}");
         self.pods.insert(feed, pods);
         let mut upstream = Map::from_iter([("endpoints".to_owned(), json!([endpoint]))]);
-        upstream.insert("protocol".to_owned(), speaks.into());
+        let carries_http = !matches!(protocol, Protocol::Raw | Protocol::Encrypted);
+        let speaks_there = if carries_http { speaks } else { "h1" };
+        upstream.insert("protocol".to_owned(), speaks_there.into());
         if let Some(BackendTls::Verified(tls)) = tls {
             upstream.insert("tls".to_owned(), tls);
         }
@@ -154,6 +161,8 @@ impl<'c> Backends<'c> {
 /// What is spoken to pods.
 fn spoken(port: &ServicePort, protocol: Protocol, has_tls: bool) -> &'static str {
     match (port.app_protocol.as_deref(), protocol) {
+        (_, Protocol::Raw) => "raw",
+        (_, Protocol::Encrypted) => "encrypted",
         (_, Protocol::Grpc) | (Some("kubernetes.io/h2c"), _) => "h2",
         _ if has_tls => "auto",
         _ => "h1",

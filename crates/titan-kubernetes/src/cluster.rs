@@ -2,7 +2,7 @@
 
 use crate::objects::{
     BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute, Key,
-    Meta, Namespace, Object, ReferenceGrant, Secret, Service,
+    Meta, Namespace, Object, ReferenceGrant, Secret, Service, TlsRoute,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -19,6 +19,8 @@ pub enum Kind {
     HttpRoute,
     /// `GRPCRoute`.
     GrpcRoute,
+    /// `TLSRoute`.
+    TlsRoute,
     /// `ReferenceGrant`.
     ReferenceGrant,
     /// `BackendTLSPolicy`.
@@ -40,11 +42,12 @@ pub const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 11] = [
+    pub const ALL: [Kind; 12] = [
         Kind::GatewayClass,
         Kind::Gateway,
         Kind::HttpRoute,
         Kind::GrpcRoute,
+        Kind::TlsRoute,
         Kind::ReferenceGrant,
         Kind::BackendTlsPolicy,
         Kind::Namespace,
@@ -61,6 +64,7 @@ impl Kind {
             Kind::Gateway => "Gateway",
             Kind::HttpRoute => "HTTPRoute",
             Kind::GrpcRoute => "GRPCRoute",
+            Kind::TlsRoute => "TLSRoute",
             Kind::ReferenceGrant => "ReferenceGrant",
             Kind::BackendTlsPolicy => "BackendTLSPolicy",
             Kind::Namespace => "Namespace",
@@ -81,6 +85,7 @@ impl Kind {
             | Kind::Gateway
             | Kind::HttpRoute
             | Kind::GrpcRoute
+            | Kind::TlsRoute
             | Kind::BackendTlsPolicy => (GATEWAY_GROUP, "v1"),
         }
     }
@@ -112,6 +117,8 @@ pub struct Cluster {
     pub http_routes: BTreeMap<Key, HttpRoute>,
     /// Routes for gRPC.
     pub grpc_routes: BTreeMap<Key, GrpcRoute>,
+    /// Routes for connections with TLS.
+    pub tls_routes: BTreeMap<Key, TlsRoute>,
     /// Who may name what.
     pub grants: BTreeMap<Key, ReferenceGrant>,
     /// TLS to pods.
@@ -136,6 +143,7 @@ impl Cluster {
             Kind::Gateway => noted(&mut self.gateways, key, object),
             Kind::HttpRoute => noted(&mut self.http_routes, key, object),
             Kind::GrpcRoute => noted(&mut self.grpc_routes, key, object),
+            Kind::TlsRoute => noted(&mut self.tls_routes, key, object),
             Kind::ReferenceGrant => noted(&mut self.grants, key, object),
             Kind::BackendTlsPolicy => noted(&mut self.backend_tls, key, object),
             Kind::Namespace => noted(&mut self.namespaces, key, object),
@@ -163,6 +171,7 @@ impl Cluster {
             Kind::Gateway => self.gateways.retain(|key, _| is_kept(key)),
             Kind::HttpRoute => self.http_routes.retain(|key, _| is_kept(key)),
             Kind::GrpcRoute => self.grpc_routes.retain(|key, _| is_kept(key)),
+            Kind::TlsRoute => self.tls_routes.retain(|key, _| is_kept(key)),
             Kind::ReferenceGrant => self.grants.retain(|key, _| is_kept(key)),
             Kind::BackendTlsPolicy => self.backend_tls.retain(|key, _| is_kept(key)),
             Kind::Namespace => self.namespaces.retain(|key, _| is_kept(key)),
@@ -183,6 +192,7 @@ impl Cluster {
             Kind::Gateway => self.gateways.get(key).map(both),
             Kind::HttpRoute => self.http_routes.get(key).map(both),
             Kind::GrpcRoute => self.grpc_routes.get(key).map(both),
+            Kind::TlsRoute => self.tls_routes.get(key).map(both),
             Kind::BackendTlsPolicy => self.backend_tls.get(key).map(both),
             _ => None,
         }

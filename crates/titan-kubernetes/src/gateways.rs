@@ -108,7 +108,7 @@ fn socket(addressing: &Addressing, key: &Key, address: &[String], listener: &Lis
         }
         _ => (format!("port-{port}"), format!(":{port}")),
     };
-    Socket { name, address, port, has_tls: listener.protocol == "HTTPS" }
+    Socket { name, address, port, has_tls: listener.protocol != "HTTP" }
 }
 
 impl<'c> Judged<'c> {
@@ -129,14 +129,14 @@ impl<'c> Judged<'c> {
     fn judge(&mut self, with: (&Cluster, &mut Vault, &Settings), (key, gateway): (&Key, &Gateway)) {
         let Listener { protocol, allowed_routes, .. } = self.listener;
         let Some(kinds) = kinds_of(protocol) else {
-            let message = format!("{protocol} is not served; HTTP and HTTPS are");
+            let message = format!("{protocol} is not served; HTTP, HTTPS and TLS are");
             self.refusal = Some(Unusable { reason: "UnsupportedProtocol", message });
             return;
         };
         let (kinds, bad) = allowed_kinds(kinds, &allowed_routes.kinds);
         self.kinds = kinds;
         self.unresolved = bad;
-        if protocol == "HTTPS" {
+        if protocol == "HTTPS" || protocol == "TLS" && !self.passes_through() {
             let (cluster, vault, settings) = with;
             self.take_certificates((cluster, vault, settings), &key.namespace);
             self.ask_clients((cluster, vault, settings), (key, gateway));
@@ -199,6 +199,12 @@ impl<'c> Judged<'c> {
         }
     }
 
+    /// Whether what comes here goes on as it is, encrypted by the client.
+    pub(crate) fn passes_through(&self) -> bool {
+        let mode = self.listener.tls.as_ref().and_then(|tls| tls.mode.as_deref());
+        self.listener.protocol == "TLS" && mode == Some("Passthrough")
+    }
+
     /// Whether routes can attach to it.
     pub(crate) fn takes_routes(&self) -> bool {
         !self.kinds.is_empty()
@@ -206,7 +212,7 @@ impl<'c> Judged<'c> {
 
     /// Whether it can be served.
     fn is_usable(&self) -> bool {
-        let needs = self.listener.protocol == "HTTPS";
+        let needs = self.listener.protocol != "HTTP" && !self.passes_through();
         let is_whole = !needs || !self.certificates.is_empty();
         self.refusal.is_none() && self.conflict.is_none() && self.takes_routes() && is_whole
     }
@@ -216,6 +222,7 @@ impl<'c> Judged<'c> {
 fn kinds_of(protocol: &str) -> Option<&'static [&'static str]> {
     match protocol {
         "HTTP" | "HTTPS" => Some(&["HTTPRoute", "GRPCRoute"]),
+        "TLS" => Some(&["TLSRoute"]),
         _ => None,
     }
 }
@@ -250,7 +257,8 @@ struct Taken {
 
 /// What a socket is used for.
 struct Use {
-    has_tls: bool,
+    /// HTTP, HTTPS or TLS.
+    protocol: String,
     /// Whose certificates clients show: they do so before they say which host they want.
     clients: Option<Value>,
     hosts: BTreeSet<String>,
@@ -260,10 +268,11 @@ impl Taken {
     fn give(&mut self, judged: &mut Judged<'_>, socket: Option<Socket>) {
         let Some(socket) = socket.filter(|_| judged.takes_routes()) else { return };
         let host = judged.hostname().to_ascii_lowercase();
-        let (has_tls, clients) = (socket.has_tls, judged.clients.clone());
-        let fresh = || Use { has_tls, clients: clients.clone(), hosts: BTreeSet::new() };
+        let (protocol, clients) = (judged.listener.protocol.clone(), judged.clients.clone());
+        let fresh =
+            || Use { protocol: protocol.clone(), clients: clients.clone(), hosts: BTreeSet::new() };
         let used = self.sockets.entry(socket.name.clone()).or_insert_with(fresh);
-        let conflict = if used.has_tls != has_tls {
+        let conflict = if used.protocol != protocol {
             Some(("ProtocolConflict", "has the port for another protocol"))
         } else if used.clients != clients {
             Some((

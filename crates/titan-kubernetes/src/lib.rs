@@ -18,6 +18,7 @@
 //! | from services to upstreams, and who serves there | [`backends`] |
 //! | what happens on the way | `filters` |
 //! | what rules do | `rules` |
+//! | connections without HTTP | `tls_routes` |
 //! | what the program says of documents | [`standing`] |
 //! | what is said of objects | [`statuses`] |
 //! | all of it together | [`translate`] |
@@ -63,6 +64,8 @@ mod rules;
 pub mod standing;
 
 pub mod statuses;
+
+mod tls_routes;
 
 pub mod translate;
 

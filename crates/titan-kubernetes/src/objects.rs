@@ -23,7 +23,7 @@ pub use policy::{
 pub use route::{
     BackendRef, Cors, Filter, Fraction, GrpcMatch, GrpcMethod, GrpcRoute, HeaderChanges, HttpMatch,
     HttpRoute, Mirror, NameValue, ParentRef, PathMatch, PathModifier, Redirect, ReferenceTo, Retry,
-    Rewrite, RouteSpec, Rule, Timeouts, ValueMatch,
+    Rewrite, RouteSpec, Rule, Timeouts, TlsRoute, ValueMatch,
 };
 pub use service::{
     ConfigMap, EndpointConditions, EndpointPort, EndpointSlice, Namespace, Secret, Service,

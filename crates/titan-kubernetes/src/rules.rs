@@ -208,7 +208,7 @@ impl Making<'_, '_> {
 }
 
 /// Shares as Titan takes them.
-fn scaled(shares: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+pub(crate) fn scaled(shares: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     let most = shares.values().copied().max().unwrap_or_default();
     let scale =
         |share: u64| if most > MAX_SHARE { (share * MAX_SHARE / most).max(1) } else { share };

@@ -13,6 +13,7 @@ use crate::rules::{self, Action, Making};
 use crate::settings::Settings;
 use crate::standing::Standing;
 use crate::statuses::{self, Judgement, StatusChange};
+use crate::tls_routes::{self, TlsRoutes};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,8 +52,10 @@ pub fn translate(
 
     translating.routes(&mut gateways, &cluster.http_routes, (Kind::HttpRoute, Protocol::Http));
     translating.routes(&mut gateways, &cluster.grpc_routes, (Kind::GrpcRoute, Protocol::Grpc));
+    let connections = TlsRoutes::judged(cluster, &mut gateways, &mut translating.backends);
     translating.write_routes();
-    translating.write_listeners(&gateways);
+    translating.write_listeners(&gateways, &connections);
+    translating.judgements.extend(connections.judgements);
     let Translating { backends, mut documents, judgements, .. } = translating;
     let (upstreams, pods, policies) = backends.into_parts();
     documents.extend(upstreams);
@@ -257,7 +260,7 @@ impl<'c> Translating<'c> {
 
     /// The sockets, with their certificates, and for each host a response to what no route takes: it would be taken by routes of
     /// a listener for more hosts otherwise.
-    fn write_listeners(&mut self, gateways: &[Ours<'_>]) {
+    fn write_listeners(&mut self, gateways: &[Ours<'_>], connections: &TlsRoutes<'_>) {
         let all = gateways.iter().flat_map(|it| &it.listeners);
         let mut sockets: BTreeMap<&Socket, Vec<_>> = BTreeMap::new();
         for judged in all {
@@ -277,9 +280,17 @@ impl<'c> Translating<'c> {
                         unique.push(it);
                     }
                 });
-                listener["tls"] = json!({ "certificates": unique });
+                if listeners.iter().any(|it| it.listener.protocol == "TLS") {
+                    listener["tls_routes"] = connections.on(socket).into();
+                    self.documents.extend([tls_routes::nobody()]);
+                }
+                if !unique.is_empty() {
+                    listener["tls"] = json!({ "certificates": unique });
+                }
                 // All listeners of a socket have the same.
-                if let Some(clients) = listeners.iter().find_map(|it| it.clients.as_ref()) {
+                if let Some(clients) = listeners.iter().find_map(|it| it.clients.as_ref())
+                    && !unique.is_empty()
+                {
                     listener["tls"]["client_certificates"] = clients.clone();
                 }
             }

@@ -9,6 +9,9 @@ pub type HttpRoute = Object<RouteSpec<HttpMatch>>;
 /// A route for gRPC.
 pub type GrpcRoute = Object<RouteSpec<GrpcMatch>>;
 
+/// A route for connections: it matches nothing but hosts.
+pub type TlsRoute = Object<RouteSpec<()>>;
+
 /// What a route does with which requests.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase", bound = "M: Deserialize<'de> + Default")]

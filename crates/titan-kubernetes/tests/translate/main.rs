@@ -10,6 +10,7 @@ mod attaching;
 mod backends;
 mod gateways;
 mod routes;
+mod tls_routes;
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

@@ -1,0 +1,149 @@
+//! TLSRoutes: connections that go to services by the name that clients ask for, without HTTP.
+
+use crate::attach::{self, Attached, Attaching};
+use crate::backends::{Backend, Backends, Protocol};
+use crate::cluster::{Cluster, Kind};
+use crate::credentials::Unusable;
+use crate::gateways::{Ours, Socket};
+use crate::objects::{BackendRef, Key, ParentRef, TlsRoute};
+use crate::rules;
+use crate::statuses::{self, Judgement};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What became of the TLSRoutes of a cluster.
+#[derive(Default)]
+pub(crate) struct TlsRoutes<'c> {
+    pub(crate) judgements: Vec<Judgement<'c>>,
+    /// The TLS routes of Titan's on each socket that has any.
+    sockets: BTreeMap<Socket, Vec<Value>>,
+    /// The names that are taken on each; of several routes the oldest one has a name.
+    taken: BTreeSet<(Socket, String)>,
+}
+
+/// An upstream without endpoints: connections for which there is no service end there.
+pub(crate) const NOBODY: &str = "nobody";
+
+/// The document with that upstream.
+pub(crate) fn nobody() -> (String, Value) {
+    let upstream = json!({ "endpoints": ["feed:kubernetes-nobody"], "protocol": "h1" });
+    (format!("service/{NOBODY}"), json!({ "upstreams": { NOBODY: upstream } }))
+}
+
+impl<'c> TlsRoutes<'c> {
+    /// Judges all of them, the oldest first.
+    pub(crate) fn judged(
+        cluster: &'c Cluster,
+        gateways: &mut [Ours<'_>],
+        backends: &mut Backends<'_>,
+    ) -> TlsRoutes<'c> {
+        let mut judged = TlsRoutes::default();
+        let mut routes: Vec<_> = cluster.tls_routes.iter().collect();
+        routes.sort_by_key(|(key, route)| (&route.metadata.creation_timestamp, *key));
+        for (key, route) in routes {
+            judged.judge((cluster, gateways, backends), (key, route));
+        }
+        judged
+    }
+
+    /// The TLS routes on a socket. What none of them takes is refused: it would be HTTPS, or HTTP, otherwise.
+    pub(crate) fn on(&self, socket: &Socket) -> Vec<Value> {
+        let mut routes = self.sockets.get(socket).cloned().unwrap_or_default();
+        if !self.taken.contains(&(socket.clone(), String::new())) {
+            routes.push(json!({ "mode": "passthrough", "upstream": NOBODY }));
+        }
+        routes
+    }
+
+    fn judge(
+        &mut self,
+        (cluster, gateways, backends): (&'c Cluster, &mut [Ours<'_>], &mut Backends<'_>),
+        (key, route): (&'c Key, &'c TlsRoute),
+    ) {
+        let attaching = Attaching {
+            kind: Kind::TlsRoute.name(),
+            meta: &route.metadata,
+            hostnames: &route.spec.hostnames,
+        };
+        let attach = |parent: &'c ParentRef| {
+            Some((parent, attach::attached(cluster, gateways, &attaching, parent)?))
+        };
+        let parents: Vec<_> = route.spec.parent_refs.iter().filter_map(attach).collect();
+        if parents.is_empty() && !statuses::has_ours(&route.status) {
+            return;
+        }
+        let mut making = Making { key, route, backends, unresolved: None };
+        let mut document = String::new();
+        for (_, attached) in &parents {
+            for (listener, hosts) in &attached.listeners {
+                let judged = &mut gateways[attached.gateway].listeners[*listener];
+                judged.attached += 1;
+                let Some(socket) = judged.socket.clone() else { continue };
+                document = socket.document();
+                let passes = judged.passes_through();
+                let named = of_ours(&parents, gateways);
+                let upstream = making.upstream(passes, &named);
+                self.add(&socket, hosts, passes, &upstream);
+            }
+        }
+        let unresolved = making.unresolved;
+        let kind = Kind::TlsRoute;
+        self.judgements.push(Judgement { kind, key, parents, document, refusal: None, unresolved });
+    }
+
+    /// Adds a route for those of the hosts that no other one has.
+    fn add(&mut self, socket: &Socket, hosts: &[String], passes: bool, upstream: &Value) {
+        let mut is_free = |host: &&String| self.taken.insert((socket.clone(), (*host).clone()));
+        let (all, named): (Vec<_>, Vec<_>) =
+            hosts.iter().filter(&mut is_free).partition(|host| host.is_empty());
+        let mode = if passes { "passthrough" } else { "terminate" };
+        let routes = self.sockets.entry(socket.clone()).or_default();
+        if !named.is_empty() {
+            routes.push(json!({ "names": named, "mode": mode, "upstream": upstream }));
+        }
+        if !all.is_empty() {
+            routes.push(json!({ "mode": mode, "upstream": upstream }));
+        }
+    }
+}
+
+/// The gateways that a route is attached to.
+fn of_ours(parents: &[(&ParentRef, Attached)], gateways: &[Ours<'_>]) -> BTreeSet<Key> {
+    let ours = parents.iter().filter(|(_, it)| it.refusal.is_none());
+    ours.map(|(_, it)| gateways[it.gateway].key.clone()).collect()
+}
+
+/// What the upstream of a route is made with.
+struct Making<'m, 'c, 'b> {
+    key: &'m Key,
+    route: &'m TlsRoute,
+    backends: &'b mut Backends<'c>,
+    /// What of it leads to nothing.
+    unresolved: Option<Unusable>,
+}
+
+impl Making<'_, '_, '_> {
+    /// The upstreams with their weights. Connections for those that are not there end.
+    fn upstream(&mut self, passes: bool, gateways: &BTreeSet<Key>) -> Value {
+        let protocol = if passes { Protocol::Encrypted } else { Protocol::Raw };
+        let mut shares: BTreeMap<String, u64> = BTreeMap::new();
+        let backends = self.route.spec.rules.iter().flat_map(|rule| &rule.backend_refs);
+        for BackendRef { to, weight, .. } in backends {
+            let who = (Kind::TlsRoute.name(), self.key.namespace.as_str());
+            let name = match self.backends.resolve(who, to, (protocol, gateways)) {
+                Ok(Backend::Upstream(name)) => name,
+                Ok(Backend::NoPods | Backend::Insecure) => NOBODY.to_owned(),
+                Err(why) => {
+                    self.unresolved = Some(why);
+                    NOBODY.to_owned()
+                }
+            };
+            *shares.entry(name).or_default() += u64::from(weight.unwrap_or(1));
+        }
+        shares.retain(|_, share| *share > 0);
+        match shares.is_empty() {
+            true => json!(NOBODY),
+            false => json!(rules::scaled(shares)),
+        }
+    }
+}

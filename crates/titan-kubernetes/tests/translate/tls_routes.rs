@@ -1,0 +1,109 @@
+//! TLSRoutes, and the listeners that they attach to.
+
+use super::{Objects, served_by, summary};
+use serde_json::{Value, json};
+use titan_kubernetes::cluster::Kind;
+
+/// A listener for TLS that all routes may attach to.
+fn tls(name: &str, mode: &str, hostname: Value) -> Value {
+    let mut listener = json!({
+        "name": name, "port": 443, "protocol": "TLS", "tls": { "mode": mode },
+        "allowedRoutes": { "namespaces": { "from": "All" } },
+    });
+    if !hostname.is_null() {
+        listener["hostname"] = hostname;
+    }
+    listener
+}
+
+/// A TLSRoute in the namespace `shop` that is attached to `front`.
+fn route(objects: &mut Objects, name: &str, hostnames: Value, rule: Value) {
+    let spec = json!({
+        "parentRefs": [{ "name": "front", "namespace": "infra" }], "hostnames": hostnames, "rules": [rule],
+    });
+    objects.add(Kind::TlsRoute, "shop", name, json!({ "spec": spec }));
+}
+
+fn listener(objects: &Objects) -> Value {
+    objects.translated().documents["listener/infra.front.443"]["listeners"][0].clone()
+}
+
+#[test]
+fn what_passes_through_needs_no_certificates() {
+    let mut objects = Objects::new();
+    objects.gateway("front", json!([tls("tls", "Passthrough", json!("*.example.com"))]));
+    objects.service("db", "10.0.0.1").service("next", "10.0.0.2");
+    let both = json!({ "backendRefs": [
+        { "name": "db", "port": 8080, "weight": 3 }, { "name": "next", "port": 8080 },
+    ] });
+    route(&mut objects, "db", json!(["db.example.com", "other.test"]), both);
+    let shown = listener(&objects);
+    assert_eq!(shown.get("tls"), None);
+    assert_eq!(
+        shown["tls_routes"],
+        json!([{ "names": ["db.example.com"], "mode": "passthrough",
+            "upstream": { "shop.db.8080.encrypted": 3, "shop.next.8080.encrypted": 1 } },
+            { "mode": "passthrough", "upstream": "nobody" }])
+    );
+    let all = objects.in_force();
+    let conditions = all.conditions("TLSRoute shop/db", "parents");
+    assert_eq!(conditions, "Accepted=True/Accepted ResolvedRefs=True/ResolvedRefs");
+    let of_listener = &all.statuses["Gateway infra/front"]["listeners"][0];
+    assert_eq!(of_listener["supportedKinds"][0]["kind"], "TLSRoute");
+    assert_eq!(of_listener["attachedRoutes"], 1);
+    assert!(summary(&of_listener["conditions"]).contains("Programmed=True"), "{of_listener}");
+}
+
+#[test]
+fn a_listener_without_routes_serves_nothing() {
+    let mut objects = Objects::new();
+    objects.gateway("front", json!([tls("tls", "Passthrough", Value::Null)]));
+    let shown = listener(&objects);
+    assert_eq!(shown["tls_routes"], json!([{ "mode": "passthrough", "upstream": "nobody" }]));
+}
+
+#[test]
+fn the_oldest_route_has_a_name_and_what_has_no_service_ends() {
+    let mut objects = Objects::new();
+    objects.gateway("front", json!([tls("tls", "Passthrough", Value::Null)]));
+    objects.service("db", "10.0.0.1");
+    route(&mut objects, "a", json!(["db.example.com"]), served_by("db"));
+    route(&mut objects, "b", json!(["db.example.com", "b.example.com"]), served_by("none"));
+    route(&mut objects, "c", json!([]), served_by("db"));
+    let upstream = json!({ "shop.db.8080.encrypted": 1 });
+    assert_eq!(
+        listener(&objects)["tls_routes"],
+        json!([
+            { "names": ["db.example.com"], "mode": "passthrough", "upstream": upstream },
+            { "names": ["b.example.com"], "mode": "passthrough", "upstream": { "nobody": 1 } },
+            { "mode": "passthrough", "upstream": upstream },
+        ])
+    );
+    let conditions = objects.in_force().conditions("TLSRoute shop/b", "parents");
+    assert_eq!(conditions, "Accepted=True/Accepted ResolvedRefs=False/BackendNotFound");
+}
+
+#[test]
+fn what_is_decrypted_needs_a_certificate() {
+    let mut objects = Objects::new();
+    objects.gateway("front", json!([tls("tls", "Terminate", Value::Null)]));
+    route(&mut objects, "a", json!(["a.example.com"]), served_by("db"));
+    let all = objects.in_force();
+    assert!(!all.documents.contains_key("listener/infra.front.443"));
+    let conditions = summary(&all.statuses["Gateway infra/front"]["listeners"][0]["conditions"]);
+    assert!(conditions.contains("ResolvedRefs=False/InvalidCertificateRef"), "{conditions}");
+}
+
+#[test]
+fn routes_for_http_do_not_attach_and_https_has_another_port() {
+    let mut objects = Objects::new();
+    let mut https = tls("https", "Terminate", json!("a.example.com"));
+    https["protocol"] = json!("HTTPS");
+    objects.gateway("front", json!([tls("tls", "Passthrough", Value::Null), https]));
+    objects.service("db", "10.0.0.1").route("a", json!({ "rules": [served_by("db")] }));
+    let all = objects.translated();
+    let conditions = all.conditions("HTTPRoute shop/a", "parents");
+    assert!(conditions.starts_with("Accepted=False/NotAllowedByListeners"), "{conditions}");
+    let second = summary(&all.statuses["Gateway infra/front"]["listeners"][1]["conditions"]);
+    assert!(second.contains("Conflicted=True/ProtocolConflict"), "{second}");
+}
