@@ -299,11 +299,12 @@ impl AdmittedConnection {
             && self.permit.count_client(self.client.origin.address);
         if !is_welcome {
             self.client.worker.cells().refused.add(1);
-            return;
-        }
-        match self.tls_routes() {
-            None => self.serve_http().await,
-            Some(routes) => Box::pin(self.route(routes)).await,
+        } else if self.has_tls_routes() {
+            // Boxed: connections of listeners that have none need no room for it.
+            Box::pin(self.route()).await;
+        } else if self.is_secured(Alpn::Configured, self.handshake_deadline()).await {
+            let protocols = self.permit.state.config.load().protocols;
+            downstream::serve(&mut self.client, &protocols).await;
         }
     }
 
@@ -314,6 +315,10 @@ impl AdmittedConnection {
         }
     }
 
+    fn has_tls_routes(&self) -> bool {
+        self.client.worker.snapshot().tls_routes(&self.permit.state.id).is_some()
+    }
+
     /// The TLS routes of this listener, and what they are part of.
     fn tls_routes(&self) -> Option<(Arc<TlsRoutes>, CurrentSnapshot)> {
         let snapshot = self.client.worker.snapshot();
@@ -322,7 +327,8 @@ impl AdmittedConnection {
     }
 
     /// Has the connection go where the name leads to that the client asks for: to an upstream if a TLS route takes it.
-    async fn route(&mut self, (routes, snapshot): (Arc<TlsRoutes>, CurrentSnapshot)) {
+    async fn route(&mut self) {
+        let Some((routes, snapshot)) = self.tls_routes() else { return };
         let deadline = self.handshake_deadline();
         let hello = match tls::read_hello(&mut self.client.transport, deadline).await {
             Ok(hello) => hello,
