@@ -112,8 +112,8 @@ fn what_is_terminated_goes_on_as_plain_bytes() {
     let (a, upstream) = (certificate(&["a.example"]), upstream::listens());
     let front = Front { routes: TERMINATE, listener: HTTPS, ..PLAIN };
     let gateway = front.starts(&[&upstream.address()], &Certificate::files(&[("a", &a)]));
-    // Nothing is agreed on about protocols: what follows is none of HTTP.
-    let session = a.client_of_protocols("a.example", &["postgresql", "http/1.1"]);
+    // No protocol is up for agreement: a listener that offers those of HTTP refuses a client that offers others.
+    let session = a.client_of_protocols("a.example", &["postgresql"]);
     let mut client = Peer::connects(gateway.address()).secures(session);
     let mut endpoint = upstream.accepts();
     endpoint.sends("220 hello\r\n");
