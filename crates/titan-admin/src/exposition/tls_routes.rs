@@ -67,6 +67,9 @@ impl Figures for TlsRouteSum {
     }
 }
 
+/// Reads one of the figures of a route.
+type Figure = fn(&TlsRouteSum) -> u64;
+
 impl Page {
     /// So many with series of their own; nothing where there are none.
     pub(super) fn tls_routes(
@@ -81,7 +84,7 @@ impl Page {
             .iter()
             .map(|it| ([it.name.listener.as_str(), it.name.route.as_str()], TlsRouteSum::of(it)));
         let rows = fold(all, own, other);
-        let figures: [(Family, fn(&TlsRouteSum) -> u64); 4] = [
+        let figures: [(Family, Figure); 4] = [
             (CONNECTIONS, |it| it.counts[0]),
             (OPEN, TlsRouteSum::open),
             (RECEIVED, |it| it.counts[2]),

@@ -2,6 +2,7 @@
 
 mod changes;
 mod description;
+mod ready;
 mod recorder;
 mod sessions;
 
@@ -9,7 +10,6 @@ use super::*;
 use crate::hex::hex;
 use crate::history::{self, Author, Entry, Source};
 use crate::orders::{self, Applied, Change, ConfigOrder, Findings, NotApplied, Order};
-use crate::reloads::SourceStatus;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -148,26 +148,6 @@ fn ready_until_it_drains_and_alive_beyond() {
     desk.gateway.drain();
     assert_eq!(desk.asks(Method::GET, "/readyz"), (503, "draining\n".to_owned()));
     assert_eq!(desk.asks(Method::GET, "/healthz"), (200, "ok\n".to_owned()));
-}
-
-#[test]
-fn not_ready_before_each_source_has_delivered() {
-    let desk = Desk::new();
-    let source = |name: &str, revision: Option<&str>| SourceStatus {
-        name: name.to_owned(),
-        kind: "http",
-        local_files: false,
-        revision: revision.map(str::to_owned),
-        succeeded: None,
-        failure: None,
-        documents: 0,
-        held_back: Vec::new(),
-    };
-    desk.pages.reloads.note_sources(vec![source("a", Some("1")), source("b", None)]);
-    let waits = (503, "a source has not delivered yet\n".to_owned());
-    assert_eq!(desk.asks(Method::GET, "/readyz"), waits);
-    desk.pages.reloads.note_sources(vec![source("a", Some("1")), source("b", Some("1"))]);
-    assert_eq!(desk.asks(Method::GET, "/readyz").0, 200);
 }
 
 #[test]

@@ -448,7 +448,7 @@ mod tests {
         let config = Config::parse("titan.yaml", text).unwrap();
         let source = Source::new(&config.sources[0], &config.resolver, &Files::default()).unwrap();
         let (give, given) = oneshot::channel();
-        let mut sources = Sources::none(Arc::new(Given(Mutex::new(Some(given)))));
+        let mut sources = Sources::none(Arc::new(Given(Mutex::new(Some(given)))), Feeds::default());
         let log = Log::default();
         sources.begin(vec![source], Restored::default(), None, &log);
         runtime.block_on(async {
