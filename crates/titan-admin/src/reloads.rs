@@ -36,6 +36,8 @@ pub struct Attempts {
     pub unsaved: usize,
     /// The sources, by name.
     pub sources: Vec<SourceStatus>,
+    /// Whether all sources there were had something to serve at one time: one that is added later makes nothing worse.
+    is_fed: bool,
 }
 
 /// A source of more documents, and how it fares.
@@ -143,6 +145,7 @@ impl Reloads {
             taken_back: [0; Cause::ALL.len()],
             unsaved: 0,
             sources: Vec::new(),
+            is_fed: false,
         }))
     }
 
@@ -203,12 +206,15 @@ impl Reloads {
 
     /// Notes how the sources fare.
     pub fn note_sources(&self, sources: Vec<SourceStatus>) {
-        self.lock().sources = sources;
+        let mut attempts = self.lock();
+        attempts.is_fed |= sources.iter().all(|source| source.revision.is_some());
+        attempts.sources = sources;
     }
 
-    /// Whether something of each source was tried, or was in force before the start.
+    /// Whether something of each source that there was at the start was tried, or was in force before.
     pub fn has_all_sources(&self) -> bool {
-        self.lock().sources.iter().all(|source| source.revision.is_some())
+        let attempts = self.lock();
+        attempts.is_fed || attempts.sources.is_empty()
     }
 
     /// When the last attempt was made, and whether it has succeeded; `None` if none was since the start.
@@ -224,5 +230,37 @@ impl Reloads {
 
     fn lock(&self) -> MutexGuard<'_, Attempts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_count_until_each_has_had_something_once() {
+        let source = |name: &str, revision: Option<&str>| SourceStatus {
+            name: name.to_owned(),
+            kind: "http",
+            local_files: false,
+            revision: revision.map(str::to_owned),
+            succeeded: None,
+            failure: None,
+            documents: 0,
+            held_back: Vec::new(),
+        };
+        let (some, none) = (|name| source(name, Some("1")), |name| source(name, None));
+        let reloads = Reloads::new([0; 32]);
+        assert!(reloads.has_all_sources());
+        for (sources, expected) in [
+            (vec![some("a"), none("b")], false),
+            (vec![none("a"), some("b")], false),
+            (vec![some("a"), some("b")], true),
+            // One that a reload adds to a gateway that serves.
+            (vec![some("a"), none("c")], true),
+        ] {
+            reloads.note_sources(sources);
+            assert_eq!(reloads.has_all_sources(), expected);
+        }
     }
 }

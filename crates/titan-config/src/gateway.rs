@@ -6,6 +6,7 @@ use crate::bounds::{
     MAX_ACCESS_LOGS, MAX_COLLECTORS, MAX_INCLUDES, MAX_LISTENERS, MAX_PATH_BYTES, MAX_POLICIES,
     MAX_ROUTES, MAX_SOURCES, MAX_STORES, MAX_UPSTREAMS,
 };
+use crate::diagnostic::Diagnostic;
 use crate::error_pages::{ErrorPages, error_pages};
 use crate::forwarding::{Forwarding, forwarding};
 use crate::limits::{Limits, limits};
@@ -350,7 +351,20 @@ pub(crate) fn include() -> impl Read<Value = Vec<At<String>>> {
 
 /// The sources by name.
 pub(crate) fn sources() -> impl Read<Value = Vec<Named<Name, Option<SourceDraft>>>> {
-    mapping(NAME, parse_name, lenient(source()), 0..=MAX_SOURCES)
+    mapping(NAME, parse_name, lenient(source()), 0..=MAX_SOURCES).then(|sources, node, to| {
+        let is_cluster = |it: &&Named<Name, Option<SourceDraft>>| {
+            it.value.as_ref().is_some_and(SourceDraft::is_cluster)
+        };
+        let clusters: Vec<_> = sources.iter().filter(is_cluster).collect();
+        if let [first, second, ..] = clusters[..] {
+            // Services of both would have the same names.
+            let [first, second] = [first, second].map(|it| node.key_span(it.key.as_str()));
+            let error = Diagnostic::error(second, "a second cluster");
+            let error = error.label("a gateway serves one").also(first, "the first one");
+            return to.fail(error.help("run another gateway for it"));
+        }
+        Some(sources)
+    })
 }
 
 /// A list that may be missing where there are sources: then nothing stands in its place, which no file can say.

@@ -226,6 +226,11 @@ pub(crate) struct HttpSourceDraft {
 }
 
 impl SourceDraft {
+    /// Whether it is a Kubernetes cluster.
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self.kind, KindDraft::Kubernetes(_))
+    }
+
     /// The source of that name.
     pub(crate) fn finish(self, name: Name, location: Location) -> RemoteSource {
         let SourceDraft { local_files, kind } = self;

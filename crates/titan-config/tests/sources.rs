@@ -221,3 +221,31 @@ fn a_source_in_consul_is_described() {
     assert!(exposed.contains("the token is sent without TLS"), "{exposed}");
     assert!(!exposed.contains("secret-4711"), "{exposed}");
 }
+
+#[test]
+fn clusters_that_cannot_be_served() {
+    for (sources, why) in [
+        ("{ a: { kubernetes: {} }, b: { kubernetes: {} } }", "a second cluster"),
+        ("{ a: { kubernetes: {}, http: 'https://a/b' } }", "two things at once"),
+        ("{ a: { kubernetes: { network: 10.0.0.0/8 } } }", "expected IPv4, from `/16` to `/31`"),
+        ("{ a: { kubernetes: { network: 'fd00::/64' } } }", "expected IPv4, from `/16` to `/31`"),
+        (
+            "{ a: { kubernetes: { network: 127.64.0.0/16, addresses: a } } }",
+            "addresses, and a network",
+        ),
+        ("{ a: { kubernetes: { namespaces: Shop } } }", "no namespace has such a name"),
+        ("{ a: { kubernetes: { controller_name: titan } } }", "it is no domain with a path"),
+        ("{ a: { kubernetes: { addresses: 'a b' } } }", "neither an address nor a host name"),
+    ] {
+        let report = read(&format!("sources: {sources}"), &[]).err().unwrap().to_string();
+        assert!(report.contains(why), "{sources}: {report}");
+    }
+}
+
+#[test]
+fn documents_of_a_cluster_name_files_whatever_it_says() {
+    let text =
+        "listeners: { address: ':443', tls: { certificates: { cert: /a.crt, key: /a.key } } }";
+    let main = "sources: { c: { kubernetes: {}, local_files: false } }";
+    assert_eq!(read(main, &[("c", "a", text)]).unwrap().config.listeners.len(), 1);
+}

@@ -71,6 +71,9 @@ const QUIET: Duration = Duration::from_millis(50);
 /// How long news wait at most.
 const PATIENCE: Duration = Duration::from_millis(500);
 
+/// After how long what could not be delivered is tried again.
+const AGAIN: Duration = Duration::from_secs(10);
+
 /// A controller that is about to run.
 pub struct Controller {
     client: Client,
@@ -118,6 +121,7 @@ impl Controller {
             outlet,
             standing: Standing::default(),
             delivered: Delivered::default(),
+            undelivered: None,
             pods: Pods::new(),
             due: None,
             statuses,
@@ -143,6 +147,8 @@ struct Running {
     outlet: Outlet,
     standing: Standing,
     delivered: Delivered,
+    /// Why what there is now could not be delivered.
+    undelivered: Option<String>,
     /// Where pods listen, as was told last.
     pods: Pods,
     /// When news are translated: so long after the last, and after the first of them.
@@ -176,10 +182,7 @@ impl Running {
                             self.note_change();
                         }
                     }
-                    match self.watched.trouble() {
-                        Some(why) => self.outlet.failed(why.to_owned()),
-                        None => self.outlet.succeeded(),
-                    }
+                    self.tell_health();
                 }
                 verdict = self.outlet.verdicts() => {
                     let Some(verdict) = verdict else { return };
@@ -190,6 +193,13 @@ impl Running {
                     self.translate(&mut publish, complain);
                 }
             }
+        }
+    }
+
+    fn tell_health(&self) {
+        match self.watched.trouble().or(self.undelivered.as_deref()) {
+            Some(why) => self.outlet.failed(why.to_owned()),
+            None => self.outlet.succeeded(),
         }
     }
 
@@ -209,9 +219,13 @@ impl Running {
             self.pods = pods;
         }
         let is_news = self.delivered.number == 0 || documents != *self.delivered.documents;
-        if is_news && let Err(why) = self.deliver(documents, vault) {
-            complain(why);
+        let failure = if is_news { self.deliver(documents, vault).err() } else { None };
+        if let Some(why) = &failure {
+            complain(why.clone());
+            self.due = Some((Instant::now() + AGAIN, Instant::now() + AGAIN));
         }
+        self.undelivered = failure;
+        self.tell_health();
         self.statuses.send_if_modified(|before| {
             let is_other = *before != statuses;
             *before = statuses;

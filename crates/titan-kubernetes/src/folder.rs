@@ -1,7 +1,7 @@
 //! The folder with certificates and keys, which nobody else may look into.
 
 use crate::credentials::Vault;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -42,6 +42,7 @@ impl Folder {
                 .mode(0o600)
                 .open(&unfinished)?;
             file.write_all(bytes)?;
+            file.sync_all()?;
             fs::rename(&unfinished, &path)?;
         }
         Ok(())
@@ -54,8 +55,13 @@ impl Folder {
             let entry = entry?;
             let is_named =
                 entry.file_name().to_str().is_some_and(|name| vault.files().contains_key(name));
+            if is_named {
+                // From now on its time counts, should nothing name it any more.
+                File::open(entry.path())?.set_modified(now)?;
+                continue;
+            }
             let age = entry.metadata()?.modified().map(|then| now.duration_since(then));
-            if !is_named && age.is_ok_and(|age| age.is_ok_and(|age| age > UNNAMED)) {
+            if age.is_ok_and(|age| age.is_ok_and(|age| age > UNNAMED)) {
                 fs::remove_file(entry.path())?;
             }
         }
@@ -66,7 +72,7 @@ impl Folder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::{File, Permissions};
+    use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
 
     fn temporary(name: &str) -> PathBuf {

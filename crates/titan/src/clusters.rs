@@ -190,7 +190,8 @@ struct Followed {
 }
 
 impl Followed {
-    /// Has these pods get the requests of their services. Pods of services that are not named get none.
+    /// Has these pods get the requests of their services. An upstream of a service that is not named any more keeps its pods until
+    /// it goes itself: the document that has it is in force until another one is.
     fn publish(&mut self, pods: &Pods) {
         for (name, pods) in pods {
             let fed = |address: &SocketAddr| FedEndpoint {
@@ -202,13 +203,7 @@ impl Followed {
             let feed = self.known.entry(name.clone()).or_insert_with(|| self.feeds.feed(name));
             feed.publish(pods.iter().map(fed).collect());
         }
-        self.known.retain(|name, feed| {
-            let is_named = pods.contains_key(name);
-            if !is_named {
-                feed.publish(Vec::new());
-            }
-            is_named
-        });
+        self.known.retain(|name, _| pods.contains_key(name));
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod changes;
 mod description;
-mod ready;
 mod recorder;
 mod sessions;
 

@@ -8,6 +8,8 @@ const HASH: &str = "$2b$10$cccccccccccccccccccccuddddddddddddddddddddddddddddddd
 
 /// Values of which each field that must be there takes one.
 const OTHERS: &[&str] = &[
+    "terminate",
+    "passthrough",
     "zz",
     "/zz",
     "\"/zz/{*z}\"",

@@ -85,7 +85,7 @@ policies: { p: { authorise: { client_certificate: [present, { dns: A }] } } }",
         "cors",
         "methods",
         "policies: { p: { cors: { origins: \"*\", methods: [PUT] } } }",
-        "methods: [PUT]",
+        "methods: These([PUT])",
     ),
     (
         "cors",

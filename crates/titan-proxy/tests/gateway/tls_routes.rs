@@ -198,11 +198,12 @@ fn a_hello_may_come_byte_by_byte() {
 #[test]
 fn what_leads_nowhere_is_refused_with_an_alert() {
     let upstream = upstream::listens();
-    let front = Front { routes: PASS, rest: "timeouts: { handshake: 300ms, idle: 20s }", ..PLAIN };
+    let front = Front { routes: PASS, rest: "timeouts: { handshake: 1s, idle: 20s }", ..PLAIN };
     let gateway = front.starts(&[&upstream.address()], &Files::default());
     for name in ["other.example", "x.db.example", "127.0.0.1"] {
+        let hello = hello(name);
         let mut client = Peer::connects(gateway.address());
-        client.sends(hello(name));
+        client.sends(hello);
         expects_alert(&mut client, 112);
     }
     let no_hello = [&b"\x16\x03\x01\0\x04"[..], &[2, 0, 0, 0]].concat();
@@ -222,7 +223,7 @@ fn what_leads_nowhere_is_refused_with_an_alert() {
     client.rest();
     // One that does not end, and one that never begins.
     for begun in [&hello("db.example")[..60], b""] {
-        takes(Duration::from_millis(300), || {
+        takes(Duration::from_secs(1), || {
             let mut client = Peer::connects(gateway.address());
             client.sends(begun).expects_close();
         });
