@@ -508,9 +508,8 @@ func TestAnUpgradeLosesNoRequest(t *testing.T) {
 	await(t, "it serves", serves(at, "kept.example.com"))
 	awaitKept(t, directory, "sources", "kept.example.com")
 	awaitKept(t, directory, "pods", cluster.NodeAddress)
-	if err := before.command.Process.Signal(syscall.SIGUSR2); err != nil {
-		t.Fatal(err)
-	}
+	next := make(chan int, 1)
+	go func() { next <- upgrade(directory) }()
 	asked, look, overdue := 0, serves(at, "kept.example.com"), time.After(patience)
 	for ended := false; !ended; asked++ {
 		select {
@@ -524,14 +523,29 @@ func TestAnUpgradeLosesNoRequest(t *testing.T) {
 			t.Fatalf("after %d requests: %v", asked, err)
 		}
 	}
-	t.Cleanup(stopSuccessor)
+	successor := <-next
+	if successor == 0 {
+		t.Fatal("it is not known which process serves now")
+	}
+	t.Cleanup(func() { _ = syscall.Kill(successor, syscall.SIGKILL) })
 	await(t, "the next one is ready", isReady)
 	applied(t, fmt.Sprintf(route, "later", `{}`))
 	await(t, "it follows the cluster", serves(at, "later.example.com"))
 }
 
-// stopSuccessor ends the process that has taken over: it is a child of nobody here, and of all processes the last one that runs
-// the program.
-func stopSuccessor() {
-	_ = exec.Command("pkill", "-KILL", "-f", "^"+os.Getenv("TITAN_PROGRAM")+" kubernetes").Run()
+// upgrade has another process take over, and returns which; 0 if that is not known.
+func upgrade(directory string) int {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(directory, "admin.sock"))
+	}
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: dial}
+	asked := &http.Client{Transport: transport, Timeout: patience}
+	response, err := asked.Post("http://titan/upgrade", "application/json", strings.NewReader("{}"))
+	if err != nil {
+		return 0
+	}
+	defer response.Body.Close()
+	var told struct{ Pid int }
+	_ = json.NewDecoder(response.Body).Decode(&told)
+	return told.Pid
 }

@@ -31,7 +31,9 @@ impl Reloading {
             let wanted = Wanted::Delivered(Arc::new(texts));
             self.ask_for(Request::quiet(wanted, Some(Author::Source(name))));
         }
-        self.reloads.note_sources(self.sources.told());
+        if let Some(told) = self.sources.told() {
+            self.reloads.note_sources(told);
+        }
     }
 
     /// Notes what has come into force, and of what sources have delivered what has not.

@@ -25,6 +25,8 @@ use tokio::time::Instant;
 pub(crate) struct Sources {
     /// What watches those that are clusters.
     clusters: Arc<dyn Clusters>,
+    /// Whether it is known which they are.
+    has_begun: bool,
     known: BTreeMap<String, Known>,
     /// What is in force of them.
     in_force: Texts,
@@ -123,6 +125,7 @@ impl Sources {
         Sources {
             clusters,
             feeds,
+            has_begun: false,
             known: BTreeMap::new(),
             in_force: Texts::new(),
             due: None,
@@ -139,6 +142,7 @@ impl Sources {
         directory: Option<PathBuf>,
         log: &Log,
     ) {
+        self.has_begun = true;
         self.keeping = Keeping { directory, kept: restored.kept, ..Keeping::default() };
         self.follow(sources, log);
     }
@@ -335,13 +339,13 @@ impl Sources {
         })
     }
 
-    /// How they fare.
-    pub(super) fn told(&self) -> Vec<SourceStatus> {
+    /// How they fare; nothing before it is known which they are.
+    pub(super) fn told(&self) -> Option<Vec<SourceStatus>> {
         let told = |known: &Known| {
             let health = Health { failure: known.failure(), ..known.inlet.health() };
             status(&known.source, (known.revision.clone(), health), &self.in_force, &known.held)
         };
-        self.known.values().map(told).collect()
+        self.has_begun.then(|| self.known.values().map(told).collect())
     }
 }
 
