@@ -9,6 +9,7 @@ use crate::fit::{Fitted, fit};
 use crate::kept::{self, Restored};
 use std::sync::Arc;
 use titan_admin::history::Author;
+use titan_observe::events::Event;
 use titan_sources::source::Source;
 use tokio::time::Instant;
 
@@ -25,14 +26,22 @@ impl Reloading {
     /// Begins to put in force what sources have delivered, where nothing else is under way and nothing on trial.
     pub(super) fn follow_sources(&mut self, now: Instant) {
         let storage = self.records.storage();
-        self.sources.look(storage.as_ref(), now, self.attempts.loader.log());
+        let events = self.sources.look(storage.as_ref(), now);
+        self.tell_of_sources(events);
         let is_free = self.running.is_none() && self.next.is_none() && self.trial.is_none();
         if is_free && let Some((name, texts)) = self.sources.take_due(now) {
             let wanted = Wanted::Delivered(Arc::new(texts));
             self.ask_for(Request::quiet(wanted, Some(Author::Source(name))));
         }
+    }
+
+    /// Has the admin interface show how sources fare, and then tells of them: who reads a line and asks sees what it says.
+    fn tell_of_sources(&self, events: Vec<Event>) {
         if let Some(told) = self.sources.told() {
             self.reloads.note_sources(told);
+        }
+        for event in events {
+            self.log().tell(event);
         }
     }
 
@@ -42,17 +51,19 @@ impl Reloading {
         let Made { in_force, listening, sources, held_back } = made;
         messages::listening(self.log(), &listening);
         self.note_read(&request.wanted, Some(&in_force.documents.origins));
-        if let Some(held) = &held_back {
-            self.sources.note_tried(held, Instant::now(), self.attempts.loader.log());
-        }
+        let tried = held_back.map(|held| self.sources.note_tried(&held, Instant::now()));
+        let is_new = sources.is_some();
         if let Some(sources) = sources {
             self.sources.follow(sources, self.attempts.loader.log());
             if matches!(request.wanted, Wanted::File | Wanted::Documents(_)) {
                 self.sources.try_again();
             }
+        }
+        self.sources.note_in_force(in_force.documents.delivered());
+        self.tell_of_sources(tried.unwrap_or_default());
+        if is_new {
             self.tell_applied(request, (recent, held), in_force);
         }
-        self.sources.note_in_force(self.in_force.documents.delivered());
     }
 }
 

@@ -253,16 +253,17 @@ impl Sources {
         Some((name, wanted))
     }
 
-    /// Notes that what they have delivered was tried: these are held back, all others are in force.
-    pub(super) fn note_tried(&mut self, held: &Held, now: Instant, log: &Log) {
+    /// Notes that what they have delivered was tried: these are held back, all others are in force. What there is to tell of it.
+    pub(super) fn note_tried(&mut self, held: &Held, now: Instant) -> Vec<Event> {
         self.again = (!held.is_empty()).then(|| now + AGAIN);
+        let mut events = Vec::new();
         for (source, known) in &mut self.known {
             let Some(latest) = known.latest.clone() else { continue };
             let of_source = held.iter().filter(|(name, _)| name.source == *source);
             let refused = of_source.map(|(name, why)| (name.document.clone(), why.clone()));
             let mut refused: BTreeMap<_, _> = refused.collect();
             refused.extend(latest.skipped().clone());
-            tell_held(source, (&known.held, &refused), log);
+            events.extend(held_back(source, (&known.held, &refused)));
             if refused.is_empty() {
                 known.signed_at = latest.signing_time();
             }
@@ -274,6 +275,7 @@ impl Sources {
                 in_force: true,
             });
         }
+        events
     }
 
     /// Notes that nothing could be tried, for a reason that is in no document.
@@ -300,8 +302,9 @@ impl Sources {
         }
     }
 
-    /// Tells which of them cannot be asked, and which can again; writes what is to be kept.
-    pub(super) fn look(&mut self, storage: Option<&Storage>, now: Instant, log: &Log) {
+    /// Begins to write what is to be kept. What there is to tell: which of them cannot be asked, and which can again.
+    pub(super) fn look(&mut self, storage: Option<&Storage>, now: Instant) -> Vec<Event> {
+        let mut events = Vec::new();
         for (name, known) in &mut self.known {
             let failure = known.failure();
             match (&failure, known.is_failing) {
@@ -309,11 +312,11 @@ impl Sources {
                     let what = format!(
                         "the source {name} cannot be asked, and what is in force of it stays: {why}"
                     );
-                    log.tell(event(LogLevel::Warn, "source_failed", what));
+                    events.push(event(LogLevel::Warn, "source_failed", what));
                 }
                 (None, true) => {
                     let what = format!("the source {name} can be asked again");
-                    log.tell(event(LogLevel::Info, "source_recovered", what));
+                    events.push(event(LogLevel::Info, "source_recovered", what));
                 }
                 _ => {}
             }
@@ -321,11 +324,12 @@ impl Sources {
             let Health { warning, .. } = known.inlet.health();
             if let Some(what) = warning.as_ref().filter(|_| warning != known.warned) {
                 let what = format!("the source {name}: {what}");
-                log.tell(event(LogLevel::Warn, "source_warned", what));
+                events.push(event(LogLevel::Warn, "source_warned", what));
             }
             known.warned = warning;
         }
         self.keeping.save(storage, now);
+        events
     }
 
     /// Why a process that takes over would begin without what they have delivered, where that is so.
@@ -396,22 +400,22 @@ impl Keeping {
     }
 }
 
-/// Tells which documents of a source are held back that were not, or for another reason, and which are not any more.
-fn tell_held(
+/// What there is to tell of the documents of a source that are held back and were not, or for another reason, and of those that
+/// are not any more.
+fn held_back(
     source: &str,
     (before, now): (&BTreeMap<String, String>, &BTreeMap<String, String>),
-    log: &Log,
-) {
-    for (name, why) in now.iter().filter(|(name, why)| before.get(*name) != Some(*why)) {
+) -> Vec<Event> {
+    let held =
+        now.iter().filter(|(name, why)| before.get(*name) != Some(*why)).map(|(name, why)| {
+            let name = DocumentName::new(source, name);
+            event(LogLevel::Warn, "document_held_back", format!("{name} is held back: {why}"))
+        });
+    let accepted = before.keys().filter(|name| !now.contains_key(*name)).map(|name| {
         let name = DocumentName::new(source, name);
-        let what = format!("{name} is held back: {why}");
-        log.tell(event(LogLevel::Warn, "document_held_back", what));
-    }
-    for name in before.keys().filter(|name| !now.contains_key(*name)) {
-        let name = DocumentName::new(source, name);
-        let what = format!("{name} is not held back any more");
-        log.tell(event(LogLevel::Info, "document_accepted", what));
-    }
+        event(LogLevel::Info, "document_accepted", format!("{name} is not held back any more"))
+    });
+    held.chain(accepted).collect()
 }
 
 fn event(level: LogLevel, kind: &'static str, what: String) -> Event {
