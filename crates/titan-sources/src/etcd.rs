@@ -97,7 +97,9 @@ impl Etcd {
     async fn look(&mut self, outlet: &Outlet) -> Result<(), String> {
         if !self.is_as_known(outlet).await? {
             let keys = self.read(outlet).await?;
-            outlet.deliver(keys.delivery().map_err(|bad| bad.to_string())?);
+            let delivery = keys.delivery().map_err(|bad| bad.to_string())?;
+            outlet.succeeded();
+            outlet.deliver(delivery);
             self.keys = Some(keys);
         }
         outlet.succeeded();

@@ -93,8 +93,8 @@ impl Http {
         let looked = timeout(time, self.fetch()).await;
         match looked.unwrap_or_else(|_| Err(Missed::of(format!("no response within {time:?}")))) {
             Ok(fetched) => {
-                fetched.into_iter().for_each(|delivery| outlet.deliver(delivery));
                 outlet.succeeded();
+                fetched.into_iter().for_each(|delivery| outlet.deliver(delivery));
                 self.pace.succeeded(self.server.random())
             }
             Err(Missed { why, retry_after }) => {

@@ -31,7 +31,8 @@ pub struct Outlet {
 }
 
 impl Outlet {
-    /// Delivers all that the source has now. It replaces a delivery that the program has not taken yet.
+    /// Delivers all that the source has now. It replaces a delivery that the program has not taken yet. A source that could be asked
+    /// says so first: otherwise what it delivers comes into force while it counts as failing.
     pub fn deliver(&self, delivery: Delivery) {
         self.deliver.send_replace(Some(Arc::new(delivery)));
     }

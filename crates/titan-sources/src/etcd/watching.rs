@@ -58,8 +58,9 @@ impl Watching<'_> {
     /// Delivers the keys as they are now, if they are not what was delivered.
     pub(crate) fn tell(&mut self, outlet: &Outlet) -> Result<(), String> {
         if std::mem::take(&mut self.has_news) {
-            outlet.deliver(self.keys.delivery().map_err(|bad| bad.to_string())?);
+            let delivery = self.keys.delivery().map_err(|bad| bad.to_string())?;
             outlet.succeeded();
+            outlet.deliver(delivery);
         }
         Ok(())
     }
