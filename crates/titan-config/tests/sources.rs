@@ -226,7 +226,7 @@ fn a_source_in_consul_is_described() {
 fn clusters_that_cannot_be_served() {
     for (sources, why) in [
         ("{ a: { kubernetes: {} }, b: { kubernetes: {} } }", "a second cluster"),
-        ("{ a: { kubernetes: {}, http: 'https://a/b' } }", "two things at once"),
+        ("{ a: { kubernetes: {}, http: 'https://a/b' } }", "a source is of one kind"),
         ("{ a: { kubernetes: { network: 10.0.0.0/8 } } }", "expected IPv4, from `/16` to `/31`"),
         ("{ a: { kubernetes: { network: 'fd00::/64' } } }", "expected IPv4, from `/16` to `/31`"),
         (
