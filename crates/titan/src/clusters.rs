@@ -1,14 +1,13 @@
 //! Clusters that sources watch: what their objects say becomes documents, and where their pods listen becomes known to upstreams.
 
 use crate::kept;
-use crate::regular_file;
+use crate::pods::{self, Keeper};
 use std::collections::BTreeMap;
-use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use titan_config::{Config, KubernetesSource, LogArea, LogLevel, RemoteKind, RemoteSource};
 use titan_kubernetes::backends::Pods;
@@ -18,7 +17,6 @@ use titan_observe::events::{Event, Log};
 use titan_proxy::{FedEndpoint, Feed, Feeds, Loader};
 use titan_sources::outlet::Outlet;
 use titan_sources::source;
-use tokio::sync::watch;
 use tokio::time::sleep;
 
 /// What watches them.
@@ -29,54 +27,61 @@ pub(crate) struct Clusters {
     file: PathBuf,
     /// The state directory.
     state: Option<PathBuf>,
+    /// What keeps where the pods of the source that is followed listen: a gateway has one cluster.
+    keeper: Mutex<Weak<Keeper>>,
 }
 
-/// Our parts of the state directory.
+/// Our part of the state directory.
 const CERTIFICATES: &str = "certificates";
-const PODS: &str = "pods";
-/// Bytes of the file that says where pods listen.
-const MAX_PODS: usize = 64 << 20;
 /// After how long what could not begin is tried again.
 const RETRY: Duration = Duration::from_secs(10);
-/// How long after one write of where pods listen the next one follows at the earliest.
-const PAUSE: Duration = Duration::from_secs(5);
 
 impl Clusters {
     pub(crate) fn new(loader: &Loader, file: &Path, state: Option<PathBuf>) -> Clusters {
-        Clusters { feeds: loader.feeds(), log: loader.log().clone(), file: file.to_owned(), state }
+        let (feeds, log) = (loader.feeds(), loader.log().clone());
+        Clusters { feeds, log, file: file.to_owned(), state, keeper: Mutex::default() }
     }
 
     async fn follow(&self, name: &str, cluster: &KubernetesSource, outlet: Outlet) {
         let mut followed = Followed { feeds: self.feeds.clone(), known: BTreeMap::new() };
-        let kept = self.state.as_ref().map(|it| kept_pods(it, name));
         let Some(controller) = self.controller(name, cluster, &outlet).await else { return };
-        let (told, to_keep) = watch::channel(Pods::new());
+        let keeper = self.keeper(name);
         let publish = |pods: &Pods| {
             followed.publish(pods);
-            told.send_replace(pods.clone());
+            if let Some(keeper) = &keeper {
+                keeper.keep(pods.clone());
+            }
         };
         let log = self.log.clone();
         let complain = move |what| log.tell(event(what));
-        tokio::select! {
-            () = controller.run(outlet, publish, complain) => {}
-            () = self.keep(to_keep, kept) => {}
+        controller.run(outlet, publish, complain).await;
+    }
+
+    /// What keeps where the pods of that source listen.
+    fn keeper(&self, name: &str) -> Option<Arc<Keeper>> {
+        let file = pods::file_of(self.state.as_ref()?, name);
+        match Keeper::start(file, self.log.clone()) {
+            Ok(keeper) => {
+                let keeper = Arc::new(keeper);
+                *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Arc::downgrade(&keeper);
+                Some(keeper)
+            }
+            Err(error) => {
+                self.log.tell(event(format!("where pods listen is not kept: {error}")));
+                None
+            }
         }
     }
 
-    /// Keeps where pods listen, as long as it is told.
-    async fn keep(&self, mut told: watch::Receiver<Pods>, file: Option<PathBuf>) {
-        let Some(file) = file else { return std::future::pending().await };
-        let mut has_failed = false;
-        while told.changed().await.is_ok() {
-            let text = serde_json::to_vec(&*told.borrow_and_update()).unwrap_or_default();
-            let written = kept::replace(&file, &text);
-            if let (Err(error), false) = (&written, has_failed) {
-                let file = file.display();
-                self.log.tell(event(format!("{file}: where pods listen is not kept: {error}")));
-            }
-            has_failed = written.is_err();
-            sleep(PAUSE).await;
-        }
+    /// Why a process that takes over would not know where pods listen, where that is so.
+    pub(crate) fn before_upgrade(&self) -> Option<String> {
+        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let why = keeper?.fault()?;
+        Some(format!(
+            "where pods listen is not in the state directory, so that the next process would begin without it: {why}: try again \
+                when the directory can be written"
+        ))
     }
 
     /// What watches that cluster, as soon as it can begin; nothing where it is not to any more.
@@ -134,8 +139,8 @@ pub(crate) fn recall_pods(config: &Config, file: &Path, feeds: &Feeds, log: &Log
     let Some(state) = kept::state_directory(&config.state, file) else { return };
     let is_cluster = |it: &&RemoteSource| matches!(it.kind, RemoteKind::Kubernetes(_));
     for source in config.sources.iter().filter(is_cluster) {
-        let file = kept_pods(&state, source.name.as_str());
-        match read_pods(&file) {
+        let file = pods::file_of(&state, source.name.as_str());
+        match pods::read(&file) {
             Ok(None) => {}
             // Upstreams keep what they follow.
             Ok(Some(pods)) => {
@@ -147,19 +152,6 @@ pub(crate) fn recall_pods(config: &Config, file: &Path, feeds: &Feeds, log: &Log
             }
         }
     }
-}
-
-/// Nothing where there is no such file.
-fn read_pods(file: &Path) -> io::Result<Option<Pods>> {
-    match regular_file::read(file, MAX_PODS) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        read => serde_json::from_slice(&read?).map_err(io::Error::other),
-    }
-}
-
-/// Where it is kept where the pods of a source listen.
-fn kept_pods(state: &Path, source: &str) -> PathBuf {
-    state.join(PODS).join(format!("{source}.json"))
 }
 
 /// How the API server of a cluster is reached.
@@ -251,18 +243,5 @@ mod tests {
         let connection = connection(&cluster("{ kubeconfig: k.yaml, namespaces: shop }"), file);
         assert_eq!(connection.kubeconfig.as_deref(), Some(Path::new("/etc/titan/k.yaml")));
         assert_eq!(connection.namespaces, ["shop"]);
-    }
-
-    #[test]
-    fn where_pods_listened_is_read_again() {
-        let state = std::env::temp_dir().join(format!("titan-clusters-{}", std::process::id()));
-        let file = kept_pods(&state, "s");
-        assert_eq!(read_pods(&file).unwrap(), None);
-        let pods = Pods::from([("kubernetes/a/b/80".to_owned(), vec!["[::1]:8".parse().unwrap()])]);
-        kept::replace(&file, &serde_json::to_vec(&pods).unwrap()).unwrap();
-        assert_eq!(read_pods(&file).unwrap(), Some(pods));
-        kept::replace(&file, b"{").unwrap();
-        assert!(read_pods(&file).is_err());
-        std::fs::remove_dir_all(state).unwrap();
     }
 }

@@ -11,12 +11,13 @@
 use crate::config_file;
 use crate::delivered::{self, DocumentName, Texts};
 use crate::regular_file;
+use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -49,7 +50,7 @@ const SOURCES: &str = "sources";
 /// Bytes of a file.
 const MAX_BYTES: usize = 64 << 20;
 /// How long a start waits for the directory.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Kept {
     /// What of these documents is that source's.
@@ -70,11 +71,8 @@ impl Restored {
             return Restored { news: vec![what.to_owned()], ..Restored::default() };
         };
         let names: Vec<_> = config.sources.iter().map(|it| it.name.to_string()).collect();
-        let (done, read) = mpsc::sync_channel(1);
         let shown = directory.display().to_string();
-        let job = move || drop(done.send(read_all(&directory, names)));
-        drop(thread::Builder::new().name("restore".to_owned()).spawn(job));
-        read.recv_timeout(PATIENCE).unwrap_or_else(|_| Restored {
+        patiently(move || read_all(&directory, names)).unwrap_or_else(|| Restored {
             news: vec![format!("the directory {shown} has not responded for {PATIENCE:?}")],
             ..Restored::default()
         })
@@ -89,6 +87,14 @@ impl Restored {
         };
         self.kept.iter().flat_map(of_source).collect()
     }
+}
+
+/// What that job finds in the state directory; nothing where the directory does not respond.
+pub(crate) fn patiently<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (done, found) = mpsc::sync_channel(1);
+    let job = move || drop(done.send(job()));
+    drop(thread::Builder::new().name("restore".to_owned()).spawn(job));
+    found.recv_timeout(PATIENCE).ok()
 }
 
 /// The state directory of a configuration that was read from `file`: the one that it names, or the first of those that systemd has
@@ -124,13 +130,34 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let new = path.with_extension("json.new");
-    // One that a crash has left may have other rights.
-    drop(fs::remove_file(&new));
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    let mut file = claim(&new)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&new, path)?;
     File::open(directory)?.sync_all()
+}
+
+/// Opens an empty file that no other process writes: in an upgrade two have the same directory.
+fn claim(new: &Path) -> io::Result<File> {
+    let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(flags)
+        .open(new)?;
+    let taken = || io::Error::new(ErrorKind::WouldBlock, "another process writes it just now");
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| taken())?;
+    // The other one may have renamed it between the two.
+    let (ours, there) = (file.metadata()?, fs::metadata(new).map_err(|_| taken())?);
+    if (ours.dev(), ours.ino()) != (there.dev(), there.ino()) {
+        return Err(taken());
+    }
+    // One that a crash has left may have other rights.
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    file.set_len(0)?;
+    Ok(file)
 }
 
 fn read_all(directory: &Path, names: Vec<String>) -> Restored {
@@ -181,7 +208,6 @@ fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("titan-kept-{name}-{}", std::process::id()));
@@ -210,6 +236,23 @@ mod tests {
         write(&folder, "shop", None).unwrap();
         write(&folder, "shop", None).unwrap();
         assert!(read_all(&folder, vec!["shop".to_owned()]).kept.is_empty());
+        fs::remove_dir_all(folder.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_another_process_writes_is_left_alone() {
+        let folder = folder("claimed");
+        write(&folder, "shop", Some(&kept())).unwrap();
+        let other = claim(&folder.join("shop.json.new")).unwrap();
+        let refused = write(&folder, "shop", Some(&Kept::default())).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::WouldBlock);
+        drop(other);
+        let read_again = || read_all(&folder, vec!["shop".to_owned()]).kept.remove("shop");
+        assert_eq!(read_again(), Some(kept()));
+        // What it has left there is longer.
+        fs::write(folder.join("shop.json.new"), [b'x'; 4_096]).unwrap();
+        write(&folder, "shop", Some(&Kept::default())).unwrap();
+        assert_eq!(read_again(), Some(Kept::default()));
         fs::remove_dir_all(folder.parent().unwrap()).unwrap();
     }
 

@@ -81,6 +81,8 @@ mod events;
 
 mod plan;
 
+mod pods;
+
 mod clusters;
 
 mod reload;
