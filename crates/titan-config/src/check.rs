@@ -29,7 +29,7 @@ use crate::quantity::Cap;
 use crate::read::{At, Read, Reading};
 use crate::readers::Named;
 use crate::report::{Findings, Hidden, Report};
-use crate::route_fields::{RouteDraft, tell_apart};
+use crate::route_fields::{Common, RouteDraft, tell_apart};
 use crate::secrets::Secrets;
 use crate::section::section_of;
 use crate::source::Sources;
@@ -491,9 +491,10 @@ fn finish(
     } = fields;
     let (limits, timeouts, paths) = (limits?, timeouts?, paths?);
     let routes = routes.into_iter().zip(in_force);
-    let routes =
-        routes.map(|(route, policies)| Some(route?.finish(policies, (&paths, &timeouts, &limits))));
-    let routes = routes.collect::<Option<Vec<_>>>()?;
+    let (around, mut common) = ((&paths, &timeouts, &limits), Common::default());
+    let routes = routes.map(|(route, policies)| Some(route?.finish(policies, around, &mut common)));
+    let mut routes = routes.collect::<Option<Vec<_>>>()?;
+    routes.shrink_to_fit();
     let policies = policies.into_iter().map(|Named { key: name, key_span, value }| {
         let location = key_span.start;
         Some(NamedPolicy { name, policy: value?, location })

@@ -38,6 +38,11 @@ pub enum Failures {
 pub struct ErrorPages(Vec<(Failures, ErrorPage)>);
 
 impl ErrorPages {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The page for a failure with that status: one for the status comes before one for its class.
     pub fn find(&self, status: Status) -> Option<&ErrorPage> {
         let find = |wanted: Failures| self.0.iter().find(|(failures, _)| *failures == wanted);

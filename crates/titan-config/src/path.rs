@@ -14,7 +14,7 @@ use titan_http::is_target_byte;
 /// The paths that a route serves.
 ///
 /// A path is split at each slash after the first: `/` is one empty segment, `/a/` is `a` and an empty one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PathPattern {
     /// What the first segments must be.
     pub segments: Vec<Segment>,
@@ -23,7 +23,7 @@ pub struct PathPattern {
 }
 
 /// What one segment of a path must be.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Segment {
     /// Exactly that, in the normal form of a path.
     Literal(String),
@@ -32,7 +32,7 @@ pub enum Segment {
 }
 
 /// What may follow the segments of a pattern.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PathEnd {
     /// Nothing.
     Exact,
@@ -182,6 +182,7 @@ pub(crate) fn parse_path(text: &str) -> Result<PathPattern, Problem> {
             },
         }
     }
+    segments.shrink_to_fit();
     let pattern = PathPattern { segments, end };
     check_params(&pattern, text)?;
     Ok(pattern)
@@ -206,7 +207,9 @@ pub(crate) fn parse_prefix(text: &str) -> Result<PathPattern, Problem> {
     let parts = split(text)?.into_iter();
     let segments = parts.map(|(start, part)| parse_literal(part, start, false));
     let segments = segments.map(|literal| literal.map(Segment::Literal));
-    Ok(PathPattern { segments: segments.collect::<Result<_, _>>()?, end: PathEnd::Prefix })
+    let mut segments: Vec<_> = segments.collect::<Result<_, _>>()?;
+    segments.shrink_to_fit();
+    Ok(PathPattern { segments, end: PathEnd::Prefix })
 }
 
 /// The segments, each with where it starts.

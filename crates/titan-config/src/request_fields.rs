@@ -3,7 +3,6 @@
 use crate::balance::{Balance, HashKey};
 use crate::gateway::Config;
 use crate::policy::ValueTemplate;
-use crate::respond::Respond;
 use crate::route::{Action, Route};
 use crate::token::HeaderName;
 use crate::upstream::Upstream;
@@ -21,7 +20,7 @@ impl Config {
 
 fn fields_of_route(route: &Route) -> Vec<&HeaderName> {
     let of_body = match &route.action {
-        Action::Respond(Respond { template: Some(template), .. }) => Some(&template.text),
+        Action::Respond(respond) => respond.template.as_ref().map(|template| &template.text),
         _ => None,
     };
     let of_proxy = match &route.action {

@@ -18,6 +18,7 @@ use crate::share::Share;
 use crate::template::Template;
 use crate::timeouts::RouteTimeouts;
 use crate::token::{HeaderValue, Name, Token};
+use std::sync::Arc;
 use titan_http::Method;
 
 /// A set of requests and what responds to them.
@@ -59,17 +60,17 @@ pub struct Route {
     pub location: Location,
 }
 
-/// What a route does with a request.
+/// What a route does with a request. What serves requests shares it with the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// An upstream responds.
-    Proxy(Proxy),
+    Proxy(Arc<Proxy>),
     /// The client is sent elsewhere.
     Redirect(Redirect),
     /// The gateway responds.
-    Respond(Respond),
+    Respond(Arc<Respond>),
     /// The gateway responds with files.
-    Files(StaticFiles),
+    Files(Box<StaticFiles>),
 }
 
 /// How a request goes to an upstream.
@@ -82,15 +83,15 @@ pub struct Proxy {
     /// The Host that the upstream gets.
     pub send_host: SendHost,
     /// What happens after an attempt that has failed.
-    pub retries: Box<Retries>,
+    pub retries: Arc<Retries>,
     /// How long for everything.
-    pub timeouts: RouteTimeouts,
+    pub timeouts: Arc<RouteTimeouts>,
     /// The largest request body.
     pub body_limit: Cap<ByteSize>,
     /// The largest request body that is held, so that it can be sent again.
     pub retry_body: Option<ByteSize>,
     /// The protocols that clients may switch to.
-    pub upgrades: Vec<Token>,
+    pub upgrades: Arc<[Token]>,
     /// Whether gRPC-Web calls are translated.
     pub grpc_web: bool,
     /// Which requests are copied, and where to; `None` if none are.

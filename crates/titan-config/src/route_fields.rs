@@ -33,9 +33,10 @@ use crate::route::{Action, Proxy, Rewrite, Route, SendHost};
 use crate::section::{exclude, has_unknown_keys, section, section_of};
 use crate::share::{Share, shares};
 use crate::template::{TemplateText, Variables, path_template};
-use crate::timeouts::{RouteTimeoutFields, Timeouts};
+use crate::timeouts::{RouteTimeoutFields, RouteTimeouts, Timeouts};
 use crate::token::{Name, Token, name, token};
 use crate::upstream_id::UpstreamId;
+use std::sync::Arc;
 use std::time::Duration;
 use titan_http::Method;
 
@@ -401,6 +402,7 @@ impl RouteDraft {
         self,
         policies: Policies,
         (paths, timeouts, limits): (&Paths, &Timeouts, &Limits),
+        common: &mut Common,
     ) -> Route {
         let name = self.name();
         let RouteDraft {
@@ -422,10 +424,12 @@ impl RouteDraft {
             ..
         } = self;
         let action = match action {
-            ActionDraft::Proxy(proxy) => Action::Proxy(proxy.finish(timeouts, limits)),
+            ActionDraft::Proxy(proxy) => {
+                Action::Proxy(Arc::new(proxy.finish(timeouts, limits, common)))
+            }
             ActionDraft::Redirect(redirect) => Action::Redirect(redirect),
-            ActionDraft::Respond(respond) => Action::Respond(respond),
-            ActionDraft::Files(files) => Action::Files(files),
+            ActionDraft::Respond(respond) => Action::Respond(Arc::new(respond)),
+            ActionDraft::Files(files) => Action::Files(Box::new(files)),
         };
         let location = span.start;
         Route {
@@ -502,7 +506,7 @@ impl RouteDraft {
 }
 
 impl ProxyDraft {
-    fn finish(self, global: &Timeouts, limits: &Limits) -> Proxy {
+    fn finish(self, global: &Timeouts, limits: &Limits, common: &mut Common) -> Proxy {
         let ProxyDraft {
             shares,
             rewrite,
@@ -515,7 +519,9 @@ impl ProxyDraft {
             limits: RouteLimitFields { body, retry_body },
         } = self;
         let upgrades = upgrades.unwrap_or_else(|| vec![Token::websocket()]);
-        let timeouts = timeouts.over(global);
+        let upgrades = shared(upgrades.into(), &mut common.upgrades);
+        let timeouts = shared(timeouts.over(global).into(), &mut common.timeouts);
+        let retries = shared(Arc::from(retries), &mut common.retries);
         let body_limit = body.unwrap_or(limits.body);
         let retry_body = retry_body.map_or(limits.retry_body, |it| it.value);
         Proxy {
@@ -530,6 +536,22 @@ impl ProxyDraft {
             grpc_web,
             mirror: mirror.map(|mirror| Box::new(mirror.value)),
         }
+    }
+}
+
+/// What is read once and in memory for most routes: those that follow each other seldom differ in it.
+#[derive(Default)]
+pub(crate) struct Common {
+    retries: Option<Arc<Retries>>,
+    timeouts: Option<Arc<RouteTimeouts>>,
+    upgrades: Option<Arc<[Token]>>,
+}
+
+/// The last one, if it is the same.
+fn shared<T: PartialEq + ?Sized>(own: Arc<T>, last: &mut Option<Arc<T>>) -> Arc<T> {
+    match last {
+        Some(last) if *last == own => Arc::clone(last),
+        _ => Arc::clone(last.insert(own)),
     }
 }
 

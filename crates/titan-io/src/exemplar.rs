@@ -3,18 +3,20 @@
 
 use crate::counter::{BUCKETS, Scale};
 use crate::registry::Registry;
+use std::collections::HashMap;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-/// Those of a histogram of that scale. They take no memory until there is one.
+/// Those of histograms of that scale, by the names of what they are of. Only what has some takes memory.
 #[derive(Default)]
 pub struct Exemplars<S> {
-    buckets: OnceLock<Box<Buckets>>,
+    by_name: Mutex<HashMap<Box<[u8]>, Box<Buckets>>>,
     scale: PhantomData<S>,
 }
 
-type Buckets = Mutex<[Option<Exemplar>; BUCKETS]>;
+/// The one of each bucket that has one.
+pub type Buckets = [Option<Exemplar>; BUCKETS];
 
 /// What one exchange has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,28 +29,42 @@ pub struct Exemplar {
     pub at: SystemTime,
 }
 
-/// What makes them those of the same thing.
-#[derive(PartialEq, Eq, Hash)]
-struct ExemplarsKey(String);
-
 impl<S: Scale + Default + Send + Sync + 'static> Exemplars<S> {
-    /// Those of the thing with that name.
-    pub fn of(registry: &Registry, name: &str) -> Arc<Exemplars<S>> {
-        registry.shared(ExemplarsKey(name.to_owned()), Exemplars::default)
+    /// Those of all things that are known there.
+    pub fn of(registry: &Registry) -> Arc<Exemplars<S>> {
+        registry.shared((), Exemplars::default)
     }
 
-    /// Notes one, in place of the one before in its bucket. It takes a lock: it is not for a worker.
-    pub fn note(&self, exemplar: Exemplar) {
+    /// Notes one of the thing with that name, in place of the one before in its bucket. It takes a lock: it is not for a worker.
+    pub fn note(&self, name: &[u8], exemplar: Exemplar) {
         let bucket = S::BOUNDS.iter().position(|&bound| exemplar.value <= bound);
-        let buckets = self.buckets.get_or_init(Box::default);
-        let mut buckets = buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        buckets[bucket.unwrap_or(BUCKETS - 1)] = Some(exemplar);
+        let mut by_name = self.lock();
+        if !by_name.contains_key(name) {
+            by_name.insert(name.into(), Box::default());
+        }
+        if let Some(buckets) = by_name.get_mut(name) {
+            buckets[bucket.unwrap_or(BUCKETS - 1)] = Some(exemplar);
+        }
     }
 
-    /// The one of each bucket that has one.
-    pub fn all(&self) -> [Option<Exemplar>; BUCKETS] {
-        let Some(buckets) = self.buckets.get() else { return Default::default() };
-        *buckets.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Those of everything that has any, by its name.
+    pub fn all(&self) -> HashMap<String, Buckets> {
+        let shown = |(name, buckets): (&Box<[u8]>, &Box<Buckets>)| {
+            (String::from_utf8_lossy(name).into_owned(), **buckets)
+        };
+        self.lock().iter().map(shown).collect()
+    }
+
+    /// Forgets those of what has none of these names.
+    pub fn keep<'n>(&self, names: impl Iterator<Item = &'n str>) {
+        let mut by_name = self.lock();
+        let mut before = std::mem::take(&mut *by_name);
+        let known = names.filter_map(|name| before.remove_entry(name.as_bytes()));
+        *by_name = known.collect();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<[u8]>, Box<Buckets>>> {
+        self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -60,15 +76,19 @@ mod tests {
     #[test]
     fn each_bucket_has_the_last_one_that_fell_into_it() {
         let registry = Registry::default();
-        let exemplars = Exemplars::<Durations>::of(&registry, "a");
-        assert_eq!(exemplars.all(), [None; BUCKETS]);
+        let exemplars = Exemplars::<Durations>::of(&registry);
+        assert!(exemplars.all().is_empty());
         let exemplar = |value| Exemplar { trace: [1; 16], value, at: SystemTime::UNIX_EPOCH };
         for value in [251, 300, 20_000_000] {
-            exemplars.note(exemplar(value));
+            exemplars.note(b"a", exemplar(value));
         }
-        let all = Exemplars::<Durations>::of(&registry, "a").all();
-        assert_eq!((all[0], all[1]), (None, Some(exemplar(300))));
-        assert_eq!(all[BUCKETS - 1], Some(exemplar(20_000_000)));
-        assert_eq!(Exemplars::<Durations>::of(&registry, "b").all(), [None; BUCKETS]);
+        exemplars.note(b"b", exemplar(1));
+        let all = Exemplars::<Durations>::of(&registry).all();
+        assert_eq!((all["a"][0], all["a"][1]), (None, Some(exemplar(300))));
+        assert_eq!(all["a"][BUCKETS - 1], Some(exemplar(20_000_000)));
+        assert_eq!(all["b"][0], Some(exemplar(1)));
+        exemplars.keep(["b", "c"].into_iter());
+        let all = exemplars.all();
+        assert_eq!((all.len(), all["b"][0]), (1, Some(exemplar(1))));
     }
 }

@@ -4,6 +4,7 @@
 use crate::context::{PolicyContext, Step};
 use crate::policy::{ExchangeEnd, Metric, OwnState, Policy, Response, Setting};
 use crate::story::Story;
+use std::iter;
 use std::sync::Arc;
 use titan_config::{Config, NamedPolicy, PolicyId, PolicyKind, Route};
 use titan_http::BadField;
@@ -453,9 +454,14 @@ fn figures_of<'m, C>(
 }
 
 /// Adds what a policy has counted, over all workers.
-fn add_figures<C>(counted: &Counted<C>, metric: &Metric<C>, figures: &mut Vec<PolicyFigure>) {
-    let start = figures.len();
-    for cells in counted.workers() {
+fn add_figures<C: Default>(
+    counted: &Counted<C>,
+    metric: &Metric<C>,
+    figures: &mut Vec<PolicyFigure>,
+) {
+    let (start, none) = (figures.len(), C::default());
+    // A figure is there before anything was counted.
+    for cells in iter::once(&none).chain(counted.workers()) {
         for (place, (figure, count)) in (metric.figures)(cells).into_iter().enumerate() {
             match figures.get_mut(start + place) {
                 Some(sum) => sum.count += count,

@@ -1,6 +1,7 @@
 //! Error pages instead of problem documents: which page a failure has, and whether its client prefers it.
 
 use crate::problem::CONTENT_TYPE;
+use std::collections::HashMap;
 use titan_config::{Config, ErrorPage, ErrorPages};
 use titan_http::media_range::Welcome;
 use titan_http::{FieldName, Fields, Status};
@@ -8,7 +9,8 @@ use titan_http::{FieldName, Fields, Status};
 /// The pages of a configuration.
 pub(crate) struct Pages {
     of_file: ErrorPages,
-    by_route: Box<[ErrorPages]>,
+    /// Those of routes that have their own, by the index of the route.
+    by_route: HashMap<usize, ErrorPages>,
 }
 
 /// The field that says the code of the problem where a page does not.
@@ -16,13 +18,14 @@ pub(crate) const PROBLEM: &[u8] = b"Titan-Problem";
 
 impl Pages {
     pub(crate) fn new(config: &Config) -> Pages {
-        let by_route = config.routes.iter().map(|route| route.error_pages.clone());
+        let by_route = config.routes.iter().map(|route| route.error_pages.clone()).enumerate();
+        let by_route = by_route.filter(|(_, pages)| !pages.is_empty());
         Pages { of_file: config.error_pages.clone(), by_route: by_route.collect() }
     }
 
     /// The page for a failure with that status on that route.
     pub(crate) fn find(&self, route: Option<usize>, status: Status) -> Option<&ErrorPage> {
-        let own = route.and_then(|route| self.by_route[route].find(status));
+        let own = route.and_then(|route| self.by_route.get(&route)?.find(status));
         own.or_else(|| self.of_file.find(status))
     }
 }

@@ -1,6 +1,5 @@
 //! Exemplars of the durations of routes: of each bucket the latest exchange whose trace somebody has.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 use titan_config::TraceAlways;
@@ -14,19 +13,18 @@ use titan_otlp::traces::for_each_traced;
 
 /// Notes them from records of exchanges.
 pub(crate) struct ExemplarNotes {
-    by_route: HashMap<Box<[u8]>, Arc<Exemplars<Durations>>>,
+    exemplars: Arc<Exemplars<Durations>>,
     /// Which traces are told of here, besides those that are chosen; none where clients alone name traces.
     always: Option<TraceAlways>,
 }
 
 impl ExemplarNotes {
-    /// Notes those of these routes, by their names.
-    pub(crate) fn new<'r>(
-        routes: impl Iterator<Item = (&'r str, &'r Arc<Exemplars<Durations>>)>,
+    /// Notes those of all routes there.
+    pub(crate) fn new(
+        exemplars: Arc<Exemplars<Durations>>,
         always: Option<TraceAlways>,
     ) -> ExemplarNotes {
-        let named = routes.map(|(name, of)| (name.as_bytes().into(), Arc::clone(of)));
-        ExemplarNotes { by_route: named.collect(), always }
+        ExemplarNotes { exemplars, always }
     }
 
     fn note(&self, record: &Recorded<'_>) -> Option<()> {
@@ -35,10 +33,10 @@ impl ExemplarNotes {
             return None;
         }
         let trace = trace(record.text(Text::TraceId))?;
-        let exemplars = self.by_route.get(record.text(Text::Route))?;
+        let route = Some(record.text(Text::Route)).filter(|route| !route.is_empty())?;
         let value = u64::try_from(record.facts.took.as_micros()).ok()?;
         let at = UNIX_EPOCH + Duration::from_micros(record.facts.started) + record.facts.took;
-        exemplars.note(Exemplar { trace, value, at });
+        self.exemplars.note(route, Exemplar { trace, value, at });
         Some(())
     }
 }
@@ -91,9 +89,9 @@ mod tests {
         ring.push(&record, false);
         assert!(ring.flush());
         let exemplars = Arc::default();
-        let mut notes = ExemplarNotes::new([("api", &exemplars)].into_iter(), always);
+        let mut notes = ExemplarNotes::new(Arc::clone(&exemplars), always);
         notes.take(&Arc::new(batches.try_recv().unwrap()));
-        exemplars.all().iter().any(Option::is_some)
+        exemplars.all().contains_key("api")
     }
 
     #[test]

@@ -216,9 +216,9 @@ impl Gateway {
         Arc::clone(&self.loader.0.metrics)
     }
 
-    /// Where exchanges are noted that are shown beside how long those of the route with that name took.
-    pub fn exemplars(&self, route: &str) -> Arc<Exemplars<Durations>> {
-        Exemplars::of(&self.loader.0.registry, route)
+    /// Where exchanges are noted that are shown beside how long those of routes took.
+    pub fn exemplars(&self) -> Arc<Exemplars<Durations>> {
+        Exemplars::of(&self.loader.0.registry)
     }
 
     /// Where clients can connect.

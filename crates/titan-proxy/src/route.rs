@@ -32,7 +32,9 @@ use layout::Spec;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::num::NonZeroU32;
 use std::ops::ControlFlow;
+use std::slice;
 use titan_config::{HostPattern, ListenerSet, Route, Share};
 use titan_http::{Fields, Method, RequestHead, Span, host_of};
 use titan_io::tls::Identity;
@@ -50,8 +52,8 @@ pub(crate) struct Routes {
     /// Where in `hosts` the routes for any host stand.
     any: Option<usize>,
     nodes: Vec<Node>,
-    /// By the index of the route.
-    conditions: Vec<Conditions>,
+    /// By the index of the route; none of most.
+    conditions: Vec<Option<Box<Conditions>>>,
 }
 
 /// What decides between routes.
@@ -87,7 +89,15 @@ pub(crate) enum NoMatch {
 pub(crate) struct Allow(Vec<Method>);
 
 /// Divides the requests of a route between upstreams by weight.
-pub(crate) struct Split {
+pub(crate) enum Split {
+    /// There is one.
+    One(usize),
+    /// There are several.
+    Several(Box<Shares>),
+}
+
+/// Upstreams, and whose turn it is.
+pub(crate) struct Shares {
     upstreams: Box<[usize]>,
     rotation: Rotation,
 }
@@ -101,15 +111,24 @@ struct Host {
     root: usize,
 }
 
-/// A place in a path pattern: what may come next, and the routes that may end here, by precedence.
+/// A place in a path pattern: what may come next, and the routes that may end here. There may be a node for each of a hundred
+/// thousand routes: it is small.
 #[derive(Default)]
 struct Node {
     /// Sorted by text.
-    literals: Vec<(Box<[u8]>, usize)>,
-    param: Option<usize>,
-    exact: Vec<usize>,
-    rest: Vec<usize>,
-    prefix: Vec<usize>,
+    literals: Box<[(Box<[u8]>, u32)]>,
+    param: Option<NonZeroU32>,
+    ends: Ends,
+}
+
+/// Routes, by precedence: those that end with their pattern, those with a rest, and prefixes.
+#[derive(Default)]
+struct Ends {
+    routes: Box<[u32]>,
+    /// Where those with a rest begin.
+    rest: u32,
+    /// Where prefixes begin.
+    prefix: u32,
 }
 
 impl Routes {
@@ -133,7 +152,7 @@ impl Routes {
     pub(crate) fn find(&self, request: &Request<'_>) -> Result<Match, NoMatch> {
         let mut found = None;
         let mut is_method_refused = false;
-        self.walk(request, &mut |route, params| match self.conditions[route].mismatch(request) {
+        self.walk(request, &mut |route, params| match self.mismatch(route, request) {
             None => {
                 found = Some(Match { route, params: *params, path: Span::default() });
                 ControlFlow::Break(())
@@ -176,7 +195,7 @@ impl Routes {
             let mismatch = match (serves[host], reached[route]) {
                 (false, _) => Some(Mismatch::Host),
                 (true, false) => Some(Mismatch::Path),
-                (true, true) => self.conditions[route].mismatch(request),
+                (true, true) => self.mismatch(route, request),
             };
             sink(route, mismatch);
             if mismatch.is_none() {
@@ -195,12 +214,18 @@ impl Routes {
         found
     }
 
+    /// The first condition of a route that `request` does not meet.
+    fn mismatch(&self, route: usize, request: &Request<'_>) -> Option<Mismatch<'_>> {
+        self.conditions[route].as_ref().and_then(|conditions| conditions.mismatch(request))
+    }
+
     /// The methods with which some route would take `request`.
     fn allow(&self, request: &Request<'_>) -> Allow {
         let mut allow = Allow::default();
         self.walk(request, &mut |route, _| {
-            let conditions = &self.conditions[route];
-            if conditions.mismatch(request) == Some(Mismatch::Method) {
+            if let Some(conditions) = &self.conditions[route]
+                && conditions.mismatch(request) == Some(Mismatch::Method)
+            {
                 conditions.methods().for_each(|method| allow.add(method));
             }
             ControlFlow::Continue(())
@@ -275,19 +300,38 @@ impl Routes {
     }
 
     fn push_in_order(&self, node: &Node, host: usize, all: &mut Vec<(usize, usize)>) {
-        for &child in node.literals.iter().map(|(_, child)| child).chain(&node.param) {
+        let literals = node.literals.iter().map(|(_, child)| *child as usize);
+        for child in literals.chain(node.param()) {
             self.push_in_order(&self.nodes[child], host, all);
         }
-        let ends = [&node.exact, &node.rest, &node.prefix];
-        all.extend(ends.into_iter().flatten().map(|&route| (host, route)));
+        all.extend(node.ends.routes.iter().map(|&route| (host, route as usize)));
     }
 }
 
 impl Node {
-    /// The child for a literal segment, or the place where it would stand.
-    fn find_literal(&self, segment: &[u8]) -> Result<usize, usize> {
+    /// The child for a literal segment.
+    fn literal(&self, segment: &[u8]) -> Option<usize> {
         let found = self.literals.binary_search_by(|(text, _)| text.as_ref().cmp(segment));
-        found.map(|place| self.literals[place].1)
+        found.ok().map(|place| self.literals[place].1 as usize)
+    }
+
+    /// The child for a parameter.
+    fn param(&self) -> Option<usize> {
+        self.param.map(|child| child.get() as usize)
+    }
+}
+
+impl Ends {
+    fn exact(&self) -> &[u32] {
+        &self.routes[..self.rest as usize]
+    }
+
+    fn rest(&self) -> &[u32] {
+        &self.routes[self.rest as usize..self.prefix as usize]
+    }
+
+    fn prefix(&self) -> &[u32] {
+        &self.routes[self.prefix as usize..]
     }
 }
 
@@ -304,26 +348,27 @@ impl<F: FnMut(usize, &Params) -> ControlFlow<()>> Walk<'_, F> {
     /// Offers what lies under `node`; the next segment of the path starts at `from`, if there is one.
     fn descend(&mut self, node: &Node, from: Option<usize>) -> ControlFlow<()> {
         let Some(start) = from else {
-            self.offer(&node.exact)?;
-            return self.offer(&node.prefix);
+            self.offer(node.ends.exact())?;
+            return self.offer(node.ends.prefix());
         };
         let slash = self.path[start..].iter().position(|&byte| byte == b'/');
         let end = slash.map_or(self.path.len(), |length| start + length);
         let next = slash.map(|_| end + 1);
-        if let Ok(child) = node.find_literal(&self.path[start..end]) {
+        if let Some(child) = node.literal(&self.path[start..end]) {
             self.descend(&self.nodes[child], next)?;
         }
-        if let Some(child) = node.param.filter(|_| start != end) {
+        if let Some(child) = node.param().filter(|_| start != end) {
             self.capture(start..end, |walk| walk.descend(&walk.nodes[child], next))?;
         }
-        if !node.rest.is_empty() {
-            self.capture(start..self.path.len(), |walk| walk.offer(&node.rest))?;
+        let rest = node.ends.rest();
+        if !rest.is_empty() {
+            self.capture(start..self.path.len(), |walk| walk.offer(rest))?;
         }
-        self.offer(&node.prefix)
+        self.offer(node.ends.prefix())
     }
 
-    fn offer(&mut self, routes: &[usize]) -> ControlFlow<()> {
-        routes.iter().try_for_each(|&route| (self.on_route)(route, &self.params))
+    fn offer(&mut self, routes: &[u32]) -> ControlFlow<()> {
+        routes.iter().try_for_each(|&route| (self.on_route)(route as usize, &self.params))
     }
 
     fn capture(
@@ -375,20 +420,29 @@ impl fmt::Display for Allow {
 impl Split {
     /// The places of the upstreams that requests go to.
     pub(crate) fn upstreams(&self) -> &[usize] {
-        &self.upstreams
+        match self {
+            Split::One(upstream) => slice::from_ref(upstream),
+            Split::Several(shares) => &shares.upstreams,
+        }
     }
 
     /// The weighted split of a route.
     pub(crate) fn new(shares: &[Share]) -> Split {
+        if let [only] = shares {
+            return Split::One(only.upstream.index());
+        }
         let weights: Vec<u32> = shares.iter().map(|share| share.weight.get().into()).collect();
         let upstreams = shares.iter().map(|share| share.upstream.index()).collect();
-        Split { upstreams, rotation: Rotation::new(&weights) }
+        Split::Several(Box::new(Shares { upstreams, rotation: Rotation::new(&weights) }))
     }
 
     /// The upstream whose turn it is, as its index in the configuration.
     pub(crate) fn pick(&self) -> usize {
-        let turn = self.rotation.take().expect("a route has an upstream: titan-config checks");
-        self.upstreams[turn]
+        let Shares { upstreams, rotation } = match self {
+            Split::One(upstream) => return *upstream,
+            Split::Several(shares) => &**shares,
+        };
+        upstreams[rotation.take().expect("a route has an upstream: titan-config checks")]
     }
 }
 

@@ -23,8 +23,8 @@ use titan_config::{
     AccessLog, ByteSize, Config, Importance, Limits, LogDestination, Name, Pressure, Route,
     Timeouts, TraceAlways,
 };
-use titan_io::counter::{BUCKETS, Counted, Durations};
-use titan_io::exemplar::{Exemplar, Exemplars};
+use titan_io::counter::{Counted, Durations};
+use titan_io::exemplar::{self, Exemplars};
 use titan_io::memory::{ClientMemory, UsedMemory};
 use titan_io::registry::Registry;
 use titan_io::tls::{ClientTls, Files};
@@ -57,8 +57,8 @@ pub(crate) struct Snapshot {
     importance: Vec<Importance>,
     /// What is counted for each; behind them for requests that no route took.
     counted: Vec<Arc<Counted<RouteCells>>>,
-    /// Exchanges to show beside how long those of each took.
-    exemplars: Vec<Arc<Exemplars<Durations>>>,
+    /// Exchanges to show beside how long those of each route took.
+    exemplars: Arc<Exemplars<Durations>>,
     /// The policies that requests meet.
     pub(crate) chains: Chains,
     pub(crate) upstreams: Vec<Arc<Upstream>>,
@@ -129,18 +129,18 @@ pub(crate) enum Action {
     /// The client is sent elsewhere.
     Redirect(titan_config::Redirect),
     /// The gateway responds.
-    Respond(titan_config::Respond, Option<Body>),
+    Respond(Arc<titan_config::Respond>, Option<Body>),
     /// The gateway responds with files.
     Files(Box<Site>),
 }
 
 /// How a request goes to an upstream.
 pub(crate) struct Proxy {
-    pub(crate) config: titan_config::Proxy,
+    pub(crate) config: Arc<titan_config::Proxy>,
     pub(crate) split: Split,
     pub(crate) rewrite: Option<PathRewrite>,
     /// Where copies of its requests go.
-    pub(crate) mirror: Option<Mirror>,
+    pub(crate) mirror: Option<Box<Mirror>>,
 }
 
 impl Snapshot {
@@ -164,7 +164,6 @@ impl Snapshot {
             upstream
         });
         let routes = config.routes.iter().map(|route| route.name.as_str()).chain([NO_ROUTE]);
-        let exemplars = routes.clone().map(|name| Exemplars::of(registry, name));
         let counted = routes.map(|name| Counted::of(registry, name, workers));
         let mirrors = Mirrors {
             config,
@@ -182,7 +181,7 @@ impl Snapshot {
             actions: actions.collect(),
             importance: config.routes.iter().map(|route| route.importance).collect(),
             counted: counted.collect(),
-            exemplars: exemplars.collect(),
+            exemplars: Exemplars::of(registry),
             chains: Chains::new(
                 config,
                 credentials,
@@ -230,6 +229,7 @@ impl Snapshot {
     pub(crate) fn take_effect(&self, credentials: PolicyCredentials) {
         self.upstreams.iter().for_each(|upstream| upstream.take_effect());
         self.chains.replace_credentials(credentials);
+        self.exemplars.keep(self.counted.iter().map(|counted| counted.name()));
     }
 
     /// The tables of a gateway that makes no connections: it needs no certificates.
@@ -291,21 +291,18 @@ impl Snapshot {
 
     /// Notes exemplars of the durations of routes from records.
     pub(crate) fn exemplar_notes(&self, always: Option<TraceAlways>) -> ExemplarNotes {
-        let names = self.counted.iter().map(|counted| counted.name());
-        ExemplarNotes::new(names.zip(&self.exemplars), always)
+        ExemplarNotes::new(Arc::clone(&self.exemplars), always)
     }
 
-    /// The exemplars of the durations of each route that has any, with its name.
-    pub(crate) fn exemplars(&self) -> HashMap<String, [Option<Exemplar>; BUCKETS]> {
-        let all = self.counted.iter().zip(&self.exemplars);
-        let all = all.map(|(counted, exemplars)| (counted.name().to_owned(), exemplars.all()));
-        all.filter(|(_, exemplars)| exemplars.iter().any(Option::is_some)).collect()
+    /// The exemplars of the durations of each route that has any, by its name.
+    pub(crate) fn exemplars(&self) -> HashMap<String, exemplar::Buckets> {
+        self.exemplars.all()
     }
 
     /// How each mirror is doing, in the order of their routes.
     pub(crate) fn mirrors(&self) -> Vec<MirrorStatus> {
         let mirror = |action: &Action| match action {
-            Action::Proxy(proxy) => proxy.mirror.as_ref().map(Mirror::status),
+            Action::Proxy(proxy) => proxy.mirror.as_ref().map(|it| it.status()),
             Action::Redirect(_) | Action::Respond(..) | Action::Files(_) => None,
         };
         self.actions.iter().filter_map(mirror).collect()
@@ -349,16 +346,16 @@ impl Action {
             titan_config::Action::Redirect(redirect) => Action::Redirect(redirect.clone()),
             titan_config::Action::Respond(respond) => {
                 let body = respond.template.as_ref().map(|template| Body::new(template, route));
-                Action::Respond(respond.clone(), body)
+                Action::Respond(Arc::clone(respond), body)
             }
             titan_config::Action::Files(files) => {
                 Action::Files(Box::new(Site::new(files, &route.path, folder)))
             }
             titan_config::Action::Proxy(config) => Action::Proxy(Box::new(Proxy {
-                config: config.clone(),
+                config: Arc::clone(config),
                 split: Split::new(&config.shares),
                 rewrite: config.rewrite.as_ref().map(|it| PathRewrite::new(it, &route.path)),
-                mirror: config.mirror.as_ref().map(|it| mirrors.of(route, it)),
+                mirror: config.mirror.as_ref().map(|it| Box::new(mirrors.of(route, it))),
             })),
         }
     }

@@ -110,7 +110,7 @@ impl Unit {
     }
 }
 
-impl<T, S: Scale + 'static> Distribution<'_, T, S> {
+impl<T: Default, S: Scale + 'static> Distribution<'_, T, S> {
     /// By the parts of its scale. Workers count by parts from then on, but for things that are added up: a page has only so many
     /// others, and that bounds the memory.
     pub(super) fn by_parts(&self) -> PartSum<S> {

@@ -67,7 +67,7 @@ impl Page {
     }
 
     /// A histogram of the family that was begun last. Where there are exemplars, they are those of its buckets.
-    pub(super) fn histogram<T, S: Scale + 'static>(
+    pub(super) fn histogram<T: Default, S: Scale + 'static>(
         &mut self,
         family: Family,
         labels: &[(&str, &str)],

@@ -98,9 +98,9 @@ fn written(
 fn exemplars_stand_behind_their_buckets_where_the_format_has_them() {
     let (gateway, reloads) = (served(), Reloads::new([0xa0; 32]));
     let at = UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
-    let exemplars = gateway.exemplars("fixed");
-    exemplars.note(Exemplar { trace: [0xab; 16], value: 700, at });
-    exemplars.note(Exemplar { trace: [0xcd; 16], value: 70_000_000, at });
+    let exemplars = gateway.exemplars();
+    exemplars.note(b"fixed", Exemplar { trace: [0xab; 16], value: 700, at });
+    exemplars.note(b"fixed", Exemplar { trace: [0xcd; 16], value: 70_000_000, at });
     let page = |format| page(&gateway, &reloads, (format, usize::MAX));
     let open = page(Format::OpenMetrics);
     let shown: Vec<_> = open.lines().filter_map(|line| line.split_once(" # {")).collect();
@@ -187,7 +187,7 @@ routes: [{ respond: 204 }]
     let config = Config::parse("test", text).unwrap();
     let gateway = Gateway::start(&config, &Files::default(), None).unwrap();
     let routes = gateway.status().tls_routes();
-    let cells = routes[0].counted.workers().next().unwrap();
+    let cells = routes[0].counted.cells(0);
     [(&cells.opened, 3), (&cells.closed, 1), (&cells.received, 70), (&cells.sent, 80)]
         .into_iter()
         .for_each(|(counter, count)| counter.add(count));

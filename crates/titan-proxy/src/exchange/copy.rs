@@ -242,7 +242,7 @@ impl Copy {
             how: SendOptions {
                 retries: &Retries::plain(0).within(mirror.config.timeout),
                 grpc_web: false,
-                ..(&proxy.config).into()
+                ..(&*proxy.config).into()
             },
             timeout: mirror.config.timeout,
             record: Record {

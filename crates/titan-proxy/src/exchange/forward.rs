@@ -75,7 +75,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     ) -> Result<(), Error> {
         let TriedUpstream { proxy, found, index, attempts } = tried;
         loop {
-            let result = self.try_endpoints((&proxy.config).into(), *index, attempts).await;
+            let result = self.try_endpoints((&*proxy.config).into(), *index, attempts).await;
             let Err(error) = result else { return Ok(()) };
             let Some(fallback) = self.fallback(error, attempts, *index) else { return Err(error) };
             // It does not run there.

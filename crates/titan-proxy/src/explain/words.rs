@@ -382,7 +382,7 @@ pub(super) fn terms(
     takes_tunnels: bool,
 ) -> [(&'static str, String); 4] {
     let RouteTimeouts { body, write, connect, response, response_body, tunnel, .. } =
-        &proxy.timeouts;
+        &*proxy.timeouts;
     let timeouts = format!(
         "connect {connect:?}, response {response:?}, response_body {response_body:?}, \
          body {body:?}, write {write:?}, tunnel {tunnel:?}"

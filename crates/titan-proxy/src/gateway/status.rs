@@ -8,8 +8,8 @@ use crate::tls_route::TlsRouteStatus;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
 use std::sync::Arc;
-use titan_io::counter::{BUCKETS, Counted};
-use titan_io::exemplar::Exemplar;
+use titan_io::counter::Counted;
+use titan_io::exemplar;
 use titan_io::io::Phase;
 use titan_io::tls::Validity;
 use titan_observe::destination::DestinationFigures;
@@ -104,7 +104,7 @@ impl Status {
     }
 
     /// The exemplars of the durations of each route that has any, by its name.
-    pub fn exemplars(&self) -> HashMap<String, [Option<Exemplar>; BUCKETS]> {
+    pub fn exemplars(&self) -> HashMap<String, exemplar::Buckets> {
         self.current.load().exemplars()
     }
 

@@ -64,6 +64,14 @@ impl Conditions {
         }
     }
 
+    /// Whether every request meets them.
+    pub(super) fn is_empty(&self) -> bool {
+        let Conditions { methods, headers, query, certificate, listeners } = self;
+        let lists =
+            [methods.is_empty(), headers.is_empty(), query.is_empty(), certificate.is_empty()];
+        lists == [true; 4] && listeners.is_all()
+    }
+
     /// The place among routes with the same host, path and priority; the lowest is tried first.
     pub(super) fn order(&self) -> impl Ord + use<> {
         let listeners = usize::from(!self.listeners.is_all());

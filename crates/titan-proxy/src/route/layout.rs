@@ -1,8 +1,10 @@
 //! Lays routes out for the search: hosts in tables, paths in a trie, equals in order of precedence.
 
 use super::condition::Conditions;
-use super::{Host, HostIndex, Node, Routes};
+use super::{Ends, Host, HostIndex, Node, Routes};
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use titan_config::{HostPattern, PathEnd, PathPattern, Segment};
 
 /// What of a route decides which requests it takes.
@@ -11,6 +13,16 @@ pub(super) struct Spec<'a> {
     pub(super) path: &'a PathPattern,
     pub(super) priority: i32,
     pub(super) conditions: Conditions,
+}
+
+/// A node that grows. There is a root before any child, so that no child is the node at 0.
+#[derive(Default)]
+struct Draft<'a> {
+    literals: BTreeMap<&'a [u8], u32>,
+    param: Option<NonZeroU32>,
+    exact: Vec<u32>,
+    rest: Vec<u32>,
+    prefix: Vec<u32>,
 }
 
 impl Routes {
@@ -24,35 +36,42 @@ impl Routes {
             nodes: Vec::new(),
             conditions: Vec::new(),
         };
-        let mut priorities = Vec::new();
+        let (mut drafts, mut orders) = (Vec::new(), Vec::new());
         for spec in specs {
-            routes.add(&spec);
-            priorities.push(spec.priority);
-            routes.conditions.push(spec.conditions);
+            routes.add(&spec, orders.len(), &mut drafts);
+            let Spec { priority, conditions, .. } = spec;
+            orders.push((Reverse(priority), conditions.order()));
+            let has_any = !conditions.is_empty();
+            routes.conditions.push(has_any.then(|| Box::new(conditions)));
         }
-        routes.sort_ends(&priorities);
+        // Points 3 to 5 of the order in [`super`].
+        let order = |&route: &u32| (&orders[route as usize], route);
+        routes.nodes = drafts.into_iter().map(|draft| draft.finish(order)).collect();
+        // It has the memory of the drafts.
+        routes.nodes.shrink_to_fit();
+        routes.conditions.shrink_to_fit();
         routes.sort_hosts();
         routes
     }
 
-    fn add(&mut self, spec: &Spec<'_>) {
-        let route = self.conditions.len();
+    fn add<'a>(&mut self, spec: &Spec<'a>, route: usize, drafts: &mut Vec<Draft<'a>>) {
         let any = spec.hosts.is_empty().then_some(None);
         for host in spec.hosts.iter().map(Some).chain(any) {
-            let mut node = self.root(host);
+            let mut node = self.root(host, drafts);
             for segment in &spec.path.segments {
-                node = self.child(node, segment);
+                node = child(node, segment, drafts);
             }
-            let node = &mut self.nodes[node];
-            match spec.path.end {
-                PathEnd::Exact => node.exact.push(route),
-                PathEnd::Rest(_) => node.rest.push(route),
-                PathEnd::Prefix => node.prefix.push(route),
-            }
+            let Draft { exact, rest, prefix, literals: _, param: _ } = &mut drafts[node];
+            let ends = match spec.path.end {
+                PathEnd::Exact => exact,
+                PathEnd::Rest(_) => rest,
+                PathEnd::Prefix => prefix,
+            };
+            ends.push(small(route));
         }
     }
 
-    fn root(&mut self, pattern: Option<&HostPattern>) -> usize {
+    fn root(&mut self, pattern: Option<&HostPattern>, drafts: &mut Vec<Draft<'_>>) -> usize {
         let known = match pattern {
             Some(HostPattern::Exact(name)) => self.exact.get(name.as_bytes()).copied(),
             Some(HostPattern::Under(suffix)) => self.under.get(suffix.as_bytes()).copied(),
@@ -61,7 +80,8 @@ impl Routes {
         if let Some(known) = known {
             return self.hosts[known].root;
         }
-        let root = self.new_node();
+        drafts.push(Draft::default());
+        let root = drafts.len() - 1;
         self.hosts.push(Host { pattern: pattern.cloned(), root });
         self.index_host(self.hosts.len() - 1);
         root
@@ -76,45 +96,6 @@ impl Routes {
         }
     }
 
-    fn child(&mut self, parent: usize, segment: &Segment) -> usize {
-        match segment {
-            Segment::Literal(text) => self.literal_child(parent, text.as_bytes()),
-            Segment::Param(_) => match self.nodes[parent].param {
-                Some(child) => child,
-                None => {
-                    let child = self.new_node();
-                    self.nodes[parent].param = Some(child);
-                    child
-                }
-            },
-        }
-    }
-
-    fn literal_child(&mut self, parent: usize, text: &[u8]) -> usize {
-        match self.nodes[parent].find_literal(text) {
-            Ok(child) => child,
-            Err(place) => {
-                let child = self.new_node();
-                self.nodes[parent].literals.insert(place, (text.into(), child));
-                child
-            }
-        }
-    }
-
-    fn new_node(&mut self) -> usize {
-        self.nodes.push(Node::default());
-        self.nodes.len() - 1
-    }
-
-    /// Puts the routes that end at the same place in order: points 3 to 5 of the order in [`super`].
-    fn sort_ends(&mut self, priorities: &[i32]) {
-        let conditions = &self.conditions;
-        let order = |&route: &usize| (Reverse(priorities[route]), conditions[route].order(), route);
-        for Node { exact, rest, prefix, literals: _, param: _ } in &mut self.nodes {
-            [exact, rest, prefix].into_iter().for_each(|ends| ends.sort_by_key(order));
-        }
-    }
-
     fn sort_hosts(&mut self) {
         self.hosts.sort_by(|one, other| match (&one.pattern, &other.pattern) {
             (Some(one), Some(other)) => one.precedence(other),
@@ -122,4 +103,45 @@ impl Routes {
         });
         (0..self.hosts.len()).for_each(|at| self.index_host(at));
     }
+}
+
+/// The child of a node for that segment, which is made where there is none.
+fn child<'a>(parent: usize, segment: &'a Segment, drafts: &mut Vec<Draft<'a>>) -> usize {
+    let new = small(drafts.len());
+    let Draft { literals, param, .. } = &mut drafts[parent];
+    let child = match segment {
+        Segment::Literal(text) => *literals.entry(text.as_bytes()).or_insert(new),
+        Segment::Param(_) => {
+            let child = param.or(NonZeroU32::new(new));
+            *param = child;
+            child.map_or(new, NonZeroU32::get)
+        }
+    };
+    if child == new {
+        drafts.push(Draft::default());
+    }
+    child as usize
+}
+
+impl Draft<'_> {
+    /// The node, with those that end at the same place in that order.
+    fn finish<O: Ord>(self, order: impl Fn(&u32) -> O) -> Node {
+        let Draft { literals, param, mut exact, mut rest, mut prefix } = self;
+        for ends in [&mut exact, &mut rest, &mut prefix] {
+            ends.sort_by_key(&order);
+        }
+        let rests = small(exact.len());
+        let ends = Ends {
+            rest: rests,
+            prefix: rests + small(rest.len()),
+            routes: [exact, rest, prefix].concat().into(),
+        };
+        let literals = literals.into_iter().map(|(text, child)| (text.into(), child));
+        Node { literals: literals.collect(), param, ends }
+    }
+}
+
+/// A place or a number of routes or nodes, of which a configuration cannot have as many.
+fn small(place: usize) -> u32 {
+    u32::try_from(place).expect("a configuration of so many bytes is refused")
 }

@@ -6,6 +6,7 @@
 
 use super::{Match, Request, Routes};
 use std::borrow::Cow;
+use std::collections::HashMap;
 use titan_config::{LookAlike, Paths, Route, Segment};
 use titan_io::error::Kind;
 
@@ -58,13 +59,10 @@ impl Folded {
     /// Lays out the routes once more.
     pub(crate) fn new(routes: &[Route]) -> Folded {
         let folded: Vec<Route> = routes.iter().map(fold).collect();
-        let mut known = Vec::new();
+        let mut known = HashMap::new();
         let shapes = folded.iter().map(|route| {
-            let shape = (&route.path, &route.hosts);
-            known.iter().position(|it| *it == shape).unwrap_or_else(|| {
-                known.push(shape);
-                known.len() - 1
-            })
+            let next = known.len();
+            *known.entry((&route.path, &route.hosts)).or_insert(next)
         });
         let shapes = shapes.collect();
         Folded { routes: Routes::new(&folded), shapes }

@@ -563,7 +563,7 @@ proptest! {
                 let expected = match hosts.is_empty() || hosts.iter().any(serves) {
                     false => Some(Mismatch::Host),
                     true if naive_path(path, &asked.path).is_none() => Some(Mismatch::Path),
-                    true => routes.conditions[route].mismatch(request),
+                    true => routes.mismatch(route, request),
                 };
                 prop_assert!(expected.is_some());
                 prop_assert_eq!(mismatch, expected);

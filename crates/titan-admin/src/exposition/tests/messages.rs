@@ -275,9 +275,9 @@ fn histograms_are_native_and_exact_from_the_first_such_page_on() {
 fn exemplars_are_those_of_the_buckets_with_bounds() {
     let gateway = served();
     let at = UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
-    let exemplars = gateway.exemplars("fixed");
-    exemplars.note(Exemplar { trace: [0xab; 16], value: 700, at });
-    exemplars.note(Exemplar { trace: [0xcd; 16], value: 70_000_000, at });
+    let exemplars = gateway.exemplars();
+    exemplars.note(b"fixed", Exemplar { trace: [0xab; 16], value: 700, at });
+    exemplars.note(b"fixed", Exemplar { trace: [0xcd; 16], value: 70_000_000, at });
     let families = families(&gateway, usize::MAX);
     let histogram = families["titan_request_duration_seconds"].histogram("fixed");
     let shown = histogram.buckets.iter().filter_map(|it| {

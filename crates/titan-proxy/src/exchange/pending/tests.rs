@@ -91,7 +91,7 @@ fn worker(protocol: &str, [one, other]: [SocketAddr; 2]) -> Rc<Worker> {
 async fn race(worker: &Rc<Worker>) -> Result<Raced, Error> {
     let snapshot: &Arc<Snapshot> = &worker.snapshot();
     let Action::Proxy(proxy) = &snapshot.actions[0] else { panic!("it is a proxy") };
-    let how = SendOptions::from(&proxy.config);
+    let how = SendOptions::from(&*proxy.config);
     let origin =
         worker.snapshot().forwarding.origin(None, Scheme::Http, &Arc::<ListenerPolicy>::default());
     let mut request = RequestHead { method: Method::GET, ..RequestHead::default() };
