@@ -35,7 +35,7 @@ pub(crate) use needs::{
 };
 pub(crate) use rate_limit::parse_rate;
 pub use rate_limit::{
-    Exempt, Rate, RateKey, RatePlan, RatePlans, RouteCost, SharedLimit, WithoutStore,
+    Exempt, Rate, RateKey, RatePlan, RatePlans, RouteCost, SharedLimit, SharedMode, WithoutStore,
 };
 pub use rule::{Rule, RulePart};
 pub use transform::{

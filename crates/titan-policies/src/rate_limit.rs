@@ -8,6 +8,7 @@ mod delay;
 mod exempt;
 mod key;
 pub(crate) mod keyed;
+mod lease;
 pub(crate) mod limiter;
 mod plans;
 mod shared;
@@ -28,7 +29,7 @@ pub(crate) use key::{mask_of, write_all, write_client};
 use keyed::{Allowance, KeyedLimiter};
 use limiter::{CellRate, Charge, Count, MAX_RATES, Outcome, Verdict};
 use plans::Plans;
-use shared::{SharedLimit, Taken};
+use shared::{SharedLimit, Taken, TimedLeases};
 use std::hash::{Hash, Hasher};
 use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
@@ -36,7 +37,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 use table::WriterId;
-use titan_config::{Exempt, PolicyKind, Rate, Route, WithoutStore};
+use titan_config::{Exempt, PolicyKind, Rate, Route, SharedMode, WithoutStore};
 use titan_http::{BadField, FieldName, Fields, ResponseHead};
 use titan_io::error::{Error, Kind};
 use titan_io::network::ClientNetwork;
@@ -73,7 +74,7 @@ pub(crate) struct RateLimit {
     /// The requests that wait for this and all other limits.
     waiting: Arc<Waiting>,
     /// How it is counted with other gateways; `None` where it is not.
-    shared: Option<Box<SharedLimit>>,
+    shared: Option<Arc<SharedLimit>>,
 }
 
 /// What the policies have in common that limit rates.
@@ -103,8 +104,16 @@ struct Running {
     place: usize,
 }
 
+/// What makes permits good that were taken ahead: that they are of the same limit with the same rates, in the same store.
+#[derive(PartialEq, Eq, Hash)]
+struct LeasesKey {
+    limit: LimitKey,
+    store: titan_config::Name,
+    rates: Vec<Vec<(u64, u64)>>,
+}
+
 /// What makes a limit count on: that it has the same name, and counts the same things. How much it allows may change.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 struct LimitKey {
     kind: PolicyKind,
     name: String,
@@ -193,18 +202,30 @@ impl RateLimit {
             most_owed: |rate| rate.tolerance,
         };
         let identity = LimitKey::new(kind, name, limit);
-        let limiter = KeyedLimiter::shared(registry, identity, allowance);
+        let limiter = KeyedLimiter::shared(registry, identity.clone(), allowance);
+        let leases = |store: &titan_config::Name| {
+            let of = |rate: &CellRate| (rate.interval, rate.tolerance);
+            let rates = plans.rates().iter().map(|rates| rates.iter().map(of).collect()).collect();
+            let key = LeasesKey { limit: identity, store: store.clone(), rates };
+            registry.shared(key, || {
+                TimedLeases::new(&plans, capacity.get().try_into().unwrap_or(usize::MAX))
+            })
+        };
+        let shared = shared.as_ref().and_then(|shared| {
+            let titan_config::SharedLimit { store: store_name, mode, without_store } = shared;
+            let store = common.stores.named(store_name.as_str())?;
+            let leases = (*mode == SharedMode::Lease).then(|| leases(store_name));
+            let most = max_delay.map_or(0, nanoseconds);
+            let kept = (store, leases);
+            Some(Arc::new(SharedLimit::new(*without_store, kept, name, &plans, most)))
+        });
         let cost_of = |route: &Route| {
             let cost = costs.iter().find(|cost| cost.route == route.name);
             cost.map_or(1, |cost| cost.cost.get().into())
         };
         RateLimit {
             key: key.iter().map(|part| Part::new(part, config)).collect(),
-            shared: shared.as_ref().and_then(|shared| {
-                let store = common.stores.named(shared.store.as_str())?;
-                let most = max_delay.map_or(0, nanoseconds);
-                Some(Box::new(SharedLimit::new(shared, store, name, &plans, most)))
-            }),
+            shared,
             limiter,
             mask: mask_of(*ipv6_prefix),
             exempt: exempt.clone(),
@@ -261,10 +282,18 @@ impl RateLimit {
         state: &mut RateLimitState,
         cells: &RateLimitCells,
     ) -> Result<Step, Error> {
-        let (noted, decided) = match &self.shared {
-            None => self.judge(context, cells),
-            // Apart, so that requests whose limits are not shared have no room for it.
-            Some(shared) => Box::pin(self.judge_shared(shared, context, cells)).await,
+        let (noted, decided) = if self.passes_uncounted(context, cells) {
+            (RateLimitState::default(), Ok(None))
+        } else {
+            let plan = self.plans.of(context.findings.claims());
+            match &self.shared {
+                None => self.judge(plan, context, cells),
+                Some(shared) => match self.take_leased(shared, plan, context) {
+                    Some(outcome) => self.conclude(plan, (outcome, None), cells),
+                    // Apart, so that requests that need no call have no room for it.
+                    None => Box::pin(self.judge_shared(shared, plan, context, cells)).await,
+                },
+            }
         };
         *state = noted;
         if let Some(turn) = decided? {
@@ -274,25 +303,18 @@ impl RateLimit {
     }
 
     /// Decides about a request, which may have to wait for its turn. The state is for the response, whatever is decided.
-    fn judge(&self, context: &PolicyContext<'_>, cells: &RateLimitCells) -> Judged {
-        if self.passes_uncounted(context, cells) {
-            return (RateLimitState::default(), Ok(None));
-        }
-        let plan = self.plans.of(context.findings.claims());
+    fn judge(&self, plan: usize, context: &PolicyContext<'_>, cells: &RateLimitCells) -> Judged {
         self.conclude(plan, self.take(plan, context, 1), cells)
     }
 
     /// The same, by what is counted in the store.
     async fn judge_shared(
         &self,
-        shared: &SharedLimit,
+        shared: &Arc<SharedLimit>,
+        plan: usize,
         context: &PolicyContext<'_>,
         cells: &RateLimitCells,
     ) -> Judged {
-        if self.passes_uncounted(context, cells) {
-            return (RateLimitState::default(), Ok(None));
-        }
-        let plan = self.plans.of(context.findings.claims());
         match self.take_shared(shared, plan, context).await {
             Ok(taken) => self.conclude(plan, taken, cells),
             Err(_) => self.judge_without_store(shared, plan, context, cells),
@@ -378,21 +400,51 @@ impl RateLimit {
         }
     }
 
+    /// The same by permits that were taken from the store ahead, where there are some. A request that may wait asks the store for
+    /// its turn.
+    fn take_leased(
+        &self,
+        shared: &Arc<SharedLimit>,
+        plan: usize,
+        context: &PolicyContext<'_>,
+    ) -> Option<Outcome> {
+        if !shared.is_leased() {
+            return None;
+        }
+        let (hash, charge) = (self.hash(context, plan), self.charge(plan, context));
+        let name = || self.store_key(shared, plan, context);
+        let outcome = shared.serve(hash, charge, context.worker, name)?;
+        (!self.may_wait(&outcome)).then_some(outcome)
+    }
+
     /// The same in the store.
     async fn take_shared(
         &self,
-        shared: &SharedLimit,
+        shared: &Arc<SharedLimit>,
         plan: usize,
         context: &PolicyContext<'_>,
     ) -> Result<Taken, Unavailable> {
-        let mut hasher = shared.hasher();
-        self.write_key(context, &mut hasher);
-        let key = shared.key(plan, hasher);
+        let key = self.store_key(shared, plan, context);
         let charge = self.charge(plan, context);
         let outcome = shared.take(&key, charge, context.worker).await?;
+        if shared.is_leased() && matches!(outcome.verdict, Verdict::Exceeded { .. }) {
+            let hash = self.hash(context, plan);
+            shared.note_refused(hash, &outcome, context.worker);
+            // What is left there may have been taken for this gateway meanwhile.
+            if let Some(outcome) = self.take_leased(shared, plan, context) {
+                return Ok((outcome, None));
+            }
+        }
         let Some(place) = self.place_for(&outcome, context) else { return Ok((outcome, None)) };
         let charge = Charge { max_delay: self.max_delay, ..charge };
         Ok((shared.take(&key, charge, context.worker).await?, Some(place)))
+    }
+
+    /// What the store calls what a request is counted by.
+    fn store_key(&self, shared: &SharedLimit, plan: usize, context: &PolicyContext<'_>) -> String {
+        let mut hasher = shared.hasher();
+        self.write_key(context, &mut hasher);
+        shared.key(plan, hasher)
     }
 
     /// What a request that does not wait takes.
@@ -402,12 +454,15 @@ impl RateLimit {
 
     /// A place to wait at for a request that may wait, if there is one.
     fn place_for(&self, outcome: &Outcome, context: &PolicyContext<'_>) -> Option<WaitPermit> {
-        let waits = match outcome.verdict {
+        let client = || context.client().map(ClientNetwork::of);
+        self.may_wait(outcome).then(|| self.waiting.enter(client())).flatten()
+    }
+
+    fn may_wait(&self, outcome: &Outcome) -> bool {
+        match outcome.verdict {
             Verdict::Exceeded { wait } => wait <= self.max_delay && !self.is_shadow,
             _ => false,
-        };
-        let client = || context.client().map(ClientNetwork::of);
-        waits.then(|| self.waiting.enter(client())).flatten()
+        }
     }
 
     /// Writes into a response what is left of the limit.

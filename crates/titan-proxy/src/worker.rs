@@ -229,6 +229,8 @@ impl Worker {
     /// Ends connections, and waits for that as long as the configuration allows.
     pub(crate) async fn drain(&self) {
         self.io.drain();
+        let stores = self.snapshot().stores.clone();
+        stores.leave();
         let timeout = self.snapshot().timeouts.drain;
         let _ = tokio::time::timeout(timeout, async {
             while self.open.get() > 0 {
@@ -236,6 +238,7 @@ impl Worker {
             }
         })
         .await;
+        stores.settle(self.index).await;
         self.tell_records();
         self.pools.clear();
     }

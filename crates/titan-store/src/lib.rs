@@ -10,6 +10,7 @@
 //! | where a store is: names, sentinels | `place` |
 //! | a connection, from the socket to the first reply | `connect` |
 //! | the connection of one worker: when it is used, given up, and tried again | `link` |
+//! | what is given back before the gateway ends | `leaving` |
 //! | a store | [`store`] |
 //! | the thread that finds it, and announces the gateway there | `keeper` |
 //! | the stores of a configuration | [`stores`] |
@@ -25,6 +26,8 @@ mod connect;
 mod place;
 
 mod link;
+
+mod leaving;
 
 pub mod store;
 

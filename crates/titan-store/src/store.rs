@@ -1,6 +1,7 @@
 //! A store, as its users see it.
 
 use crate::connect::{Greeting, Opened, Place, told};
+use crate::leaving::{Leaving, Owing};
 use crate::link::Link;
 use crate::place::fixed;
 use crate::script::{Call, Numbers, Unavailable};
@@ -28,6 +29,7 @@ pub struct Store {
     fleet: String,
     /// By worker.
     links: Box<[Link]>,
+    leaving: Arc<Leaving>,
     counted: Arc<Counted<StoreCells>>,
     /// Where it is, once that is known.
     pub(crate) places: watch::Sender<Vec<Place>>,
@@ -96,6 +98,7 @@ impl Store {
             hash_key,
             fleet,
             links: std::iter::repeat_with(Link::default).take(workers).collect(),
+            leaving: Arc::new(Leaving::new(workers)),
             counted: Counted::of(registry, config.name.as_str(), workers),
             places: watch::channel(fixed(config)).0,
             is_sought: AtomicBool::new(true),
@@ -135,6 +138,31 @@ impl Store {
     /// How many gateways share what is counted, as far as is known: at least one.
     pub fn gateways(&self) -> u32 {
         self.gateways.load(Ordering::Relaxed).max(1)
+    }
+
+    /// Whether the gateway drains: then nothing is to be taken ahead any more.
+    pub fn is_left(&self) -> bool {
+        self.leaving.is_begun()
+    }
+
+    /// Ends when the gateway drains: what was taken ahead is to be given back then.
+    pub async fn left(&self) {
+        self.leaving.begins().await;
+    }
+
+    /// Has the end of that worker wait, within bounds, until what this returns is dropped.
+    pub fn owe(&self, worker: usize) -> Owing {
+        self.leaving.owe(worker)
+    }
+
+    /// Nothing is taken ahead any more.
+    pub(crate) fn leave(&self) {
+        self.leaving.begin();
+    }
+
+    /// Waits until the worker has given back what it has taken ahead.
+    pub(crate) async fn settle(&self, worker: usize) {
+        self.leaving.settle(worker).await;
     }
 
     /// Makes a call for a request of that worker. Never takes longer than the configuration says.

@@ -77,6 +77,19 @@ impl Stores {
         self.0.iter().for_each(|(store, _)| store.tick(worker));
     }
 
+    /// The gateway drains: what it has taken ahead is given back, and nothing more is taken.
+    pub fn leave(&self) {
+        self.0.iter().for_each(|(store, _)| store.leave());
+    }
+
+    /// Waits until the worker has given back what it has taken ahead, a quarter of a second for each store at most. To be called
+    /// on the runtime of that worker.
+    pub async fn settle(&self, worker: usize) {
+        for (store, _) in self.0.iter() {
+            store.settle(worker).await;
+        }
+    }
+
     /// How each is doing.
     pub fn status(&self) -> Vec<StoreStatus> {
         self.0.iter().map(|(store, _)| store.status()).collect()

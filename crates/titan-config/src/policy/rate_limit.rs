@@ -25,7 +25,7 @@ pub use rate::Rate;
 pub(crate) use rate::parse_rate;
 pub(super) use rate::rate;
 use shared::shared;
-pub use shared::{SharedLimit, WithoutStore};
+pub use shared::{SharedLimit, SharedMode, WithoutStore};
 use std::num::NonZeroU32;
 use std::time::Duration;
 

@@ -246,7 +246,7 @@ policies: { p: { authorise: { client_certificate: [present, { dns: A }] } } }",
         "rate_limit",
         "shared",
         "stores: { s: { address: \"redis://h\", hash_key: 0123456789abcdef } }\npolicies: { p: { rate_limit: { rates: 5/s, shared: s } } }",
-        "shared: Some(SharedLimit { store: Name(\"s\"), without_store: Local })",
+        "shared: Some(SharedLimit { store: Name(\"s\"), mode: Exact, without_store: Local })",
     ),
     (
         "shared_limit",
@@ -254,6 +254,13 @@ policies: { p: { authorise: { client_certificate: [present, { dns: A }] } } }",
         "stores: { s: { address: \"redis://h\", hash_key: 0123456789abcdef } }\n\
          policies: { p: { rate_limit: { rates: 5/s, shared: { store: s } } } }",
         "SharedLimit { store: Name(\"s\")",
+    ),
+    (
+        "shared_limit",
+        "mode",
+        "stores: { s: { address: \"redis://h\", hash_key: 0123456789abcdef } }\n\
+         policies: { p: { rate_limit: { rates: 5/s, shared: { store: s, mode: lease } } } }",
+        "mode: Lease",
     ),
     (
         "shared_limit",

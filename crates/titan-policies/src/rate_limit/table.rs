@@ -224,6 +224,12 @@ impl Table {
         &self.values[place * self.stride..][..self.stride]
     }
 
+    /// Whether the entry at that place is the key's. It stays that for as long as what the key counts there keeps it.
+    pub(crate) fn is_held(&self, place: usize, hash: u64) -> bool {
+        let (set, held) = self.place_of(hash);
+        place / WAYS == set && self.slot(set, place % WAYS, held).is_kept()
+    }
+
     fn slot(&self, set: usize, way: usize, held: u64) -> Slot<'_> {
         let place = set * WAYS + way;
         Slot { word: &self.words(set)[way], held, place, values: self.values_at(place) }

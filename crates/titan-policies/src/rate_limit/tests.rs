@@ -1,6 +1,7 @@
 //! Which requests pass: compared with a simple model, from many threads, and in a full table.
 
 mod later;
+mod leases;
 
 use super::limiter::{CellRate, Charge, Count, Limiter, MAX_RATES, Verdict};
 use super::table::{Debt, Table, WriterId};

@@ -72,6 +72,7 @@ fn load() -> (Duration, u32) {
 struct Met {
     sent: usize,
     passed: usize,
+    slowest: Duration,
     first: (Instant, Instant),
     last: (Instant, Instant),
 }
@@ -80,11 +81,13 @@ struct Met {
 fn ask_for(address: SocketAddr, lasts: Duration) -> Met {
     let mut client = Client::connect(address).unwrap();
     let began = Instant::now();
-    let mut met = Met { sent: 0, passed: 0, first: (began, began), last: (began, began) };
+    let start = (began, began);
+    let mut met = Met { sent: 0, passed: 0, slowest: Duration::ZERO, first: start, last: start };
     loop {
         let sent = Instant::now();
         let has_passed = get(&mut client, "/p").status == 200;
         met.last = (sent, Instant::now());
+        met.slowest = met.slowest.max(met.last.1 - sent);
         if met.sent == 0 {
             met.first = met.last;
         }
@@ -96,13 +99,14 @@ fn ask_for(address: SocketAddr, lasts: Duration) -> Met {
     }
 }
 
-// field: file.stores, store.address, rate_limit.shared, shared_limit.store
-#[test]
-fn three_gateways_let_as_much_pass_as_one_would() {
+/// What three gateways have let pass under load, and how often they have asked the store.
+fn three_under_load(mode: &str) -> (Vec<Met>, Vec<Gateway>, Redis) {
     let redis = Redis::start();
     let (lasts, rate) = load();
-    let burst = rate / 2;
-    let limit = format!("rates: {{ rate: {rate}/s, burst: {burst} }}, shared: s");
+    let limit = format!(
+        "rates: {{ rate: {rate}/s, burst: {} }}, shared: {{ store: s, mode: {mode} }}",
+        rate / 2
+    );
     let gateways: Vec<_> = (0..3).map(|_| gateway(&redis.store(), &[("p", &limit)])).collect();
     gateways.iter().for_each(|gateway| sees(gateway, 3));
     let met: Vec<Met> = thread::scope(|scope| {
@@ -111,6 +115,19 @@ fn three_gateways_let_as_much_pass_as_one_would() {
             clients.map(|address| scope.spawn(move || ask_for(address, lasts))).collect();
         clients.into_iter().map(|client| client.join().unwrap()).collect()
     });
+    (met, gateways, redis)
+}
+
+/// How often gateways have asked the store, with that outcome.
+fn calls(gateways: &[Gateway], outcome: &str) -> f64 {
+    let series = format!("titan_store_calls_total{{store=\"s\",outcome=\"{outcome}\"}}");
+    gateways.iter().map(|it| figure(it, &series)).sum()
+}
+
+/// Checks that as many have passed as a limit lets through, apart from those that the gateways hold.
+fn check_passed(met: &[Met], gateways: &[Gateway], held: f64) {
+    let (_, rate) = load();
+    let burst = rate / 2;
     let sum = |of: fn(&Met) -> usize| met.iter().map(of).sum::<usize>();
     let (sent, passed) = (sum(|met| met.sent), sum(|met| met.passed));
     // The store has counted some time between these two.
@@ -120,15 +137,123 @@ fn three_gateways_let_as_much_pass_as_one_would() {
     let last_told = met.iter().map(|met| met.last.1).max().unwrap();
     let fits = |time: Duration| f64::from(burst) + f64::from(rate) * time.as_secs_f64();
     let (least, most) = (fits(last_sent - first_told), fits(last_told - first_sent));
-    println!("{passed} of {sent} have passed; exact is {least:.1} to {most:.1}");
-    let failed: f64 = gateways
-        .iter()
-        .map(|it| figure(it, "titan_store_calls_total{store=\"s\",outcome=\"timeout\"}"))
-        .sum();
+    let (failed, asked) = (calls(gateways, "timeout"), calls(gateways, "replied"));
+    println!("{passed} of {sent} have passed by {asked} calls; exact is {least:.1} to {most:.1}");
     let passed = passed as f64;
     // A call that had no reply in time may have been counted, and its gateway has counted by itself meanwhile.
-    assert!(passed <= most + failed * f64::from(burst), "{passed} of {most}");
-    assert!(passed >= 0.999 * least - 1.0 - failed, "{passed} of {least}");
+    assert!(passed <= most + held + failed * f64::from(burst), "{passed} of {most}");
+    assert!(passed >= 0.999 * least - 1.0 - held - failed * (1.0 + held), "{passed} of {least}");
+}
+
+// field: file.stores, store.address, rate_limit.shared, shared_limit.store
+#[test]
+fn three_gateways_let_as_much_pass_as_one_would() {
+    let (met, gateways, _redis) = three_under_load("exact");
+    check_passed(&met, &gateways, 0.0);
+}
+
+// field: shared_limit.mode
+#[test]
+fn three_gateways_with_leases_let_as_much_pass_as_one_would_and_what_they_hold() {
+    let (met, gateways, _redis) = three_under_load("lease");
+    let (_, rate) = load();
+    // Of the rate what it gives in 100 ms, and no more than a gateway's part of half the burst.
+    let each = f64::from((rate / 10).min(rate / 2 / 6));
+    check_passed(&met, &gateways, 3.0 * each);
+    let (asked, sent) = (calls(&gateways, "replied"), met.iter().map(|it| it.sent).sum::<usize>());
+    assert!(asked < sent as f64 / 2.0, "{asked} calls for {sent} requests");
+}
+
+/// The permits that are charged for the only key, at one a second.
+fn charged(redis: &Redis) -> f64 {
+    let names = ask_at(redis.address, &["KEYS", "titan:*:limit:*"]);
+    let value = ask_at(redis.address, &["GET", names.trim()]);
+    let time = ask_at(redis.address, &["TIME"]);
+    let numbers = |text: &str| text.split_whitespace().map(|it| it.parse().unwrap()).collect();
+    let (value, time): (Vec<f64>, Vec<f64>) = (numbers(&value), numbers(&time));
+    value[1] / 1e9 - (time[0] + time[1] / 1e6 - value[0] / 1e6)
+}
+
+/// Requests of which some permits are left over: how many, since when.
+fn leave_some_over(gateway: &Gateway, redis: &Redis) -> (f64, Instant) {
+    let (mut sent, began) = (0.0, Instant::now());
+    let mut client = Client::connect(gateway.address()).unwrap();
+    while charged(redis) < sent + 2.0 {
+        // Fast enough to be busy: a look takes long.
+        for _ in 0..15 {
+            assert_eq!(get(&mut client, "/p").status, 200);
+            sent += 1.0;
+        }
+        assert!(sent < 900.0, "nothing is taken ahead");
+    }
+    (sent, began)
+}
+
+const LEASED: &str =
+    "rates: { rate: 1/s, burst: 1000 }, shared: { store: s, mode: lease, without_store: deny }";
+
+#[test]
+fn permits_that_nobody_uses_are_given_back() {
+    let redis = Redis::start();
+    let gateway = gateway(&redis.store(), &[("p", LEASED)]);
+    assert_eq!(counted(&gateway, "/p"), 200);
+    let (sent, _) = leave_some_over(&gateway, &redis);
+    until("they are given back", || charged(&redis) <= sent + 1.0);
+}
+
+#[test]
+fn a_gateway_that_ends_gives_permits_back() {
+    let redis = Redis::start();
+    let mut gateway = gateway(&redis.store(), &[("p", LEASED)]);
+    assert_eq!(counted(&gateway, "/p"), 200);
+    let (sent, began) = leave_some_over(&gateway, &redis);
+    gateway.terminate();
+    assert_eq!(gateway.exit_code(), Some(0));
+    let least = sent - began.elapsed().as_secs_f64() - 1.0;
+    let left = charged(&redis);
+    assert!((least..=sent + 1.0).contains(&left), "{left} are charged for {sent}");
+}
+
+#[test]
+fn gateways_with_leases_do_without_a_store_that_hangs_or_dies() {
+    let mut redis = Redis::start();
+    let rate = 300;
+    let limit =
+        format!("rates: {{ rate: {rate}/s, burst: {rate} }}, shared: {{ store: s, mode: lease }}");
+    let gateways: Vec<_> = (0..3).map(|_| gateway(&redis.store(), &[("p", &limit)])).collect();
+    gateways.iter().for_each(|gateway| sees(gateway, 3));
+    let began = Instant::now();
+    let met: Vec<Met> = thread::scope(|scope| {
+        let clients = gateways.iter().map(|gateway| gateway.address());
+        let lasts = Duration::from_secs(4);
+        let clients: Vec<_> =
+            clients.map(|address| scope.spawn(move || ask_for(address, lasts))).collect();
+        let replied = || calls(&gateways, "replied");
+        let goes_on = || {
+            let before = replied();
+            until("the store counts", || replied() > before + 10.0);
+        };
+        goes_on();
+        redis.stop();
+        let lost = || gateways.iter().all(|it| figure(it, "titan_store_up{") == 0.0);
+        until("it is missed", lost);
+        redis.resume();
+        goes_on();
+        redis.kill();
+        until("it is missed", lost);
+        redis.start_again();
+        goes_on();
+        clients.into_iter().map(|client| client.join().unwrap()).collect()
+    });
+    let passed: usize = met.iter().map(|it| it.passed).sum();
+    let time = began.elapsed().as_secs_f64();
+    // Beside the rate: a burst in the store at first and another when it has forgotten everything, each gateway's part of one, and
+    // what they hold.
+    let most = f64::from(rate) * (time + 3.0) + 3.0 * 30.0 * 2.0;
+    println!("{passed} have passed of {most:.0} in {time:.1} s");
+    assert!((passed as f64) < most, "{passed} of {most}");
+    let slowest = met.iter().map(|it| it.slowest).max().unwrap();
+    assert!(slowest < Duration::from_secs(1), "a request has waited for {slowest:?}");
 }
 
 // field: shared_limit.without_store

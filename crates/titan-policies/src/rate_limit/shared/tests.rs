@@ -1,8 +1,9 @@
 //! Replies that are none, and the script in Redis beside the algorithm in this process.
 
+mod fleet;
+
 use super::*;
-use crate::rate_limit::limiter::{CellRate, Limiter};
-use crate::rate_limit::table::WriterId;
+use crate::rate_limit::limiter::Limiter;
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::io::{BufRead, BufReader, Write};
@@ -19,8 +20,9 @@ struct Redis {
 }
 
 impl Redis {
-    fn start() -> Redis {
-        let folder = std::env::temp_dir().join(format!("titan-shared-{}", std::process::id()));
+    fn start(name: &str) -> Redis {
+        let folder =
+            std::env::temp_dir().join(format!("titan-shared-{name}-{}", std::process::id()));
         std::fs::create_dir(&folder).unwrap();
         let socket = folder.join("redis.sock");
         let mut command = Command::new("redis-server");
@@ -63,6 +65,13 @@ impl Drop for Redis {
     }
 }
 
+/// The script with the time of the test in place of the store's: `KEYS[2]`, in microseconds. Entries would expire by that.
+fn timed(body: &str) -> String {
+    let lifetime = "math.ceil(longest / 1000000) + 1";
+    assert!(OWED.contains(lifetime));
+    format!("local now = tonumber(KEYS[2])\n{}{body}", OWED.replace(lifetime, "60000"))
+}
+
 /// A request: how many microseconds after the one before, as how many it counts, and how long it waits.
 fn requests() -> impl Strategy<Value = Vec<(u64, u64, u64)>> {
     let gap = prop_oneof![Just(0), 0..50_u64, 0..5_000_u64, 0..2_000_000_u64];
@@ -77,12 +86,8 @@ fn limits() -> impl Strategy<Value = Vec<(u64, u64)>> {
 
 #[test]
 fn the_script_decides_as_the_algorithm_does() {
-    let redis = RefCell::new(Redis::start());
-    // The time of the test in place of the store's: entries would expire by that.
-    let lifetime = "math.ceil(longest / 1000000) + 1";
-    assert!(CHARGE.contains(lifetime));
-    let charge = CHARGE.replace(lifetime, "60000");
-    let script = format!("local now = tonumber(KEYS[2])\n{charge}");
+    let redis = RefCell::new(Redis::start("charges"));
+    let script = timed(CHARGE);
     let number = Cell::new(0);
     let config =
         ProptestConfig { failure_persistence: None, cases: 64, ..ProptestConfig::default() };

@@ -35,7 +35,7 @@ fn begin(limit: &RateLimit, route: usize) -> Option<RateLimitState> {
     let (mut request, mut findings) = (RequestHead::default(), Findings::default());
     let asker = TestClient::at("").on_route(route);
     let context = asker.context(&mut request, &mut findings);
-    let (state, decided) = limit.judge(&context, &RateLimitCells::default());
+    let (state, decided) = limit.judge(0, &context, &RateLimitCells::default());
     decided.is_ok().then_some(state)
 }
 
@@ -100,7 +100,11 @@ async fn a_client_that_was_at_a_slow_limit_is_at_most_at_a_fast_one() {
     let (mut request, mut findings) = (RequestHead::default(), Findings::default());
     let asker = TestClient::at("");
     let context = asker.context(&mut request, &mut findings);
-    let (state, decided) = after.judge(&context, &RateLimitCells::default());
+    let (state, decided) = after.judge(
+        after.plans.of(context.findings.claims()),
+        &context,
+        &RateLimitCells::default(),
+    );
     assert!(decided.is_err());
     assert_eq!(state.retry_after, Some(60), "not an hour");
 }
