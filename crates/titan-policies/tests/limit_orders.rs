@@ -4,6 +4,8 @@
 
 #![allow(unreachable_pub, dead_code, reason = "the source is that of a module of the library")]
 
+#[path = "../src/rate_limit/lease.rs"]
+mod lease;
 #[path = "../src/rate_limit/limiter.rs"]
 mod limiter;
 #[path = "../src/rate_limit/table.rs"]
@@ -16,6 +18,7 @@ mod sync {
     pub(super) const WAYS: usize = 2;
 }
 
+use lease::{Grant, LEASE, LeaseKey, Leases};
 use limiter::{CellRate, Charge, Limiter, Verdict};
 use shuttle::thread;
 use std::sync::Arc;
@@ -212,6 +215,70 @@ fn no_more_run_at_once_than_may() {
             let outcome = limiter.take(key, Charge::ONE, WriterId::new(9), || 0);
             let Verdict::Passed { place, .. } = outcome.verdict else { panic!("none runs") };
             limiter.give_back(place);
+        }
+    });
+}
+
+/// What the store has given for a key, and what was used of it.
+#[derive(Default)]
+struct Permits {
+    granted: u64,
+    used: u64,
+    given_back: u64,
+}
+
+/// Requests of these keys one after the other, with a store that gives whatever is asked for at once.
+fn requests(
+    leases: &Leases,
+    keys: &[usize],
+    writer: usize,
+) -> ([Permits; 4], Vec<(usize, LeaseKey)>) {
+    let (mut permits, mut taken) = (<[Permits; 4]>::default(), Vec::new());
+    for &key in keys {
+        let served = leases.serve(KEYS[key], Charge::ONE, 1, WriterId::new(writer), 0);
+        permits[key].used += u64::from(served.outcome.is_some());
+        if let Some(renewal) = served.renewal {
+            permits[key].granted += renewal.asked;
+            let grant = Grant { permits: renewal.asked, ..Grant::default() };
+            leases.granted(renewal, &grant, 0);
+            taken.push((key, renewal.key));
+            permits[key].given_back += leases.reclaim(renewal.key, key == 1, 0).unwrap_or(0);
+        }
+    }
+    (permits, taken)
+}
+
+/// Three keys for two entries: none is served by permits of another, and none are lost that have not changed hands.
+#[test]
+fn permits_are_used_or_given_back_once_by_the_key_that_has_them() {
+    in_many_orders(|| {
+        let rates = [CellRate { interval: 1_000_000, tolerance: 1_000_000_000 }];
+        let leases = Arc::new(Leases::new([rates.into()].into(), 0));
+        let threads: [&'static [usize]; 3] =
+            [&[0, 0, 0, 0, 0, 1, 1], &[1, 1, 1, 1, 0, 2], &[2, 2, 2, 2, 2, 0]];
+        let threads: Vec<_> = threads
+            .into_iter()
+            .enumerate()
+            .map(|(writer, keys)| {
+                let leases = Arc::clone(&leases);
+                thread::spawn(move || requests(&leases, keys, writer))
+            })
+            .collect();
+        let (mut sum, mut all) = (<[Permits; 4]>::default(), Vec::new());
+        for thread in threads {
+            let (permits, taken) = thread.join().expect("it does not panic");
+            all.extend(taken);
+            for (sum, one) in sum.iter_mut().zip(permits) {
+                sum.granted += one.granted;
+                sum.used += one.used;
+                sum.given_back += one.given_back;
+            }
+        }
+        for (key, lease) in all {
+            sum[key].given_back += leases.reclaim(lease, false, 2 * LEASE).expect("all rest");
+        }
+        for (key, Permits { granted, used, given_back }) in sum.iter().enumerate() {
+            assert!(used + given_back <= *granted, "key {key}: {used}, {given_back} of {granted}");
         }
     });
 }
