@@ -35,7 +35,7 @@ enum Measure {
     P99ToBare,
 }
 
-const BARS: [Bar; 39] = [
+const BARS: [Bar; 41] = [
     Bar { scenario: "small-64", measure: Measure::ToNginx, most: 0.90 },
     Bar { scenario: "small-64", measure: Measure::ToFloor, most: 1.12 },
     Bar { scenario: "small-256", measure: Measure::ToNginx, most: 0.90 },
@@ -61,6 +61,8 @@ const BARS: [Bar; 39] = [
     Bar { scenario: "jwt-es256-1", measure: Measure::OverBare, most: 1.0 },
     Bar { scenario: "jwt-es256-10000", measure: Measure::OverBare, most: 1.0 },
     Bar { scenario: "rate-limit", measure: Measure::OverBare, most: 0.5 },
+    Bar { scenario: "shared-exact", measure: Measure::OverBare, most: 6.0 },
+    Bar { scenario: "shared-lease", measure: Measure::OverBare, most: 0.7 },
     Bar { scenario: "cors-headers", measure: Measure::OverBare, most: 0.5 },
     Bar { scenario: "all-policies", measure: Measure::OverBare, most: 3.0 },
     Bar { scenario: "gzip-30k", measure: Measure::ToNginx, most: 0.80 },

@@ -33,6 +33,7 @@ pub struct Place {
     pub suffix: &'static str,
     pub listen: SocketAddr,
     pub origin: SocketAddr,
+    pub store: Option<SocketAddr>,
     pub admin: SocketAddr,
     /// An empty directory of its own.
     pub directory: PathBuf,
@@ -90,6 +91,9 @@ fn fill_in(engine: &str, ending: &str, place: &Place) -> io::Result<PathBuf> {
         .replace("{{origin}}", &place.origin.to_string())
         .replace("{{admin}}", &place.admin.to_string())
         .replace("{{definitions}}", &definitions().to_string_lossy());
+    if let Some(store) = place.store {
+        filled = filled.replace("{{store}}", &store.to_string());
+    }
     let (name, routes) = reloads::routes();
     if filled.contains(name) {
         filled = filled.replace(name, &routes);

@@ -80,10 +80,10 @@ fn measure(
     programs: &Programs,
     machine: &Machine,
 ) -> io::Result<(Report, Option<f64>)> {
-    let origin = launch::origin(scenario.setup, programs, machine)?;
+    let services = launch::services(scenario.setup, programs, machine)?;
     let plain = |command, _: &_| command;
     let proxy =
-        launch::engine(samples.engine, scenario.setup, programs, machine, origin.address, plain)?;
+        launch::engine(samples.engine, scenario.setup, programs, machine, &services, plain)?;
     let mut job = scenario.timed(proxy.address, options.seconds(), &proxy.processes()?);
     job.connections = samples.connections;
     if samples.engine == Engine::Bare {

@@ -165,13 +165,13 @@ impl Profile<'_> {
         let directory = launch::run_directory("callgrind")?;
         // nginx's worker is not root any more when it writes its file.
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o777))?;
-        let origin = launch::origin(self.scenario.setup, self.programs, self.machine)?;
+        let services = launch::services(self.scenario.setup, self.programs, self.machine)?;
         let mut proxy = launch::engine(
             self.engine,
             self.scenario.setup,
             self.programs,
             self.machine,
-            origin.address,
+            &services,
             |command, _| {
                 let out = directory.join("out.%p");
                 let mut wrapped = without_auxv(valgrind);
@@ -197,13 +197,13 @@ impl Profile<'_> {
 
     /// Puts the load on a warm proxy while a tool watches it; how many requests were answered.
     fn observed(&self, attach: impl FnOnce(&Running) -> io::Result<Child>) -> io::Result<u64> {
-        let origin = launch::origin(self.scenario.setup, self.programs, self.machine)?;
+        let services = launch::services(self.scenario.setup, self.programs, self.machine)?;
         let proxy = launch::engine(
             self.engine,
             self.scenario.setup,
             self.programs,
             self.machine,
-            origin.address,
+            &services,
             |command, _| command,
         )?;
         let warm = self.scenario.timed(proxy.address, 0.5, &[]);

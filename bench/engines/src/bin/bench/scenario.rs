@@ -33,7 +33,7 @@ const ECDSA: Setup = Setup::Tls(Key::EcdsaP256);
 const RSA: Setup = Setup::Tls(Key::Rsa2048);
 
 /// All of them, in the order they run.
-pub const SCENARIOS: [Scenario; 36] = [
+pub const SCENARIOS: [Scenario; 38] = [
     steady("small-64", "GET 128 bytes, 64 connections", Target::Small, 64),
     steady("small-256", "GET 128 bytes, 256 connections", Target::Small, 256),
     steady("body-30k", "GET 30 KiB, 64 connections", Target::Body30k, 64),
@@ -79,6 +79,8 @@ pub const SCENARIOS: [Scenario; 36] = [
     policy("jwt-es256-1", "JWT, ES256, one token", "-jwt-es256", Some("es256-1")),
     policy("jwt-es256-10000", "JWT, ES256, 10,000 tokens", "-jwt-es256", Some("es256-10000")),
     policy("rate-limit", "a rate limit by client address", "-rate-limit", None),
+    policy("shared-exact", "a rate limit counted in Redis", "-shared-exact", None),
+    policy("shared-lease", "a rate limit in Redis, by leases", "-shared-lease", None),
     policy("cors-headers", "CORS, and headers added and removed", "-cors-headers", Some("origin")),
     policy("hedge", "hedging, which nothing is slow enough for", "-hedge", None),
     policy("regex", "a path rewritten by a regular expression", "-regex", None),

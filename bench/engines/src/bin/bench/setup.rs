@@ -86,6 +86,11 @@ impl Setup {
         }
     }
 
+    /// Whether it counts in a store.
+    pub fn needs_store(self) -> bool {
+        matches!(self, Self::Policy("-shared-exact" | "-shared-lease"))
+    }
+
     /// Whether an engine can do it: nginx knows HTTP/2 upstream as gRPC alone. The floor could copy HTTP/2 to
     /// HTTP/2, but a hundred streams with one read: the floor of no proxy.
     pub fn suits(self, engine: Engine) -> bool {
