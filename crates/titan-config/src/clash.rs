@@ -149,11 +149,17 @@ fn covers(outer: &RouteDraft, inner: &RouteDraft) -> bool {
     // A route for any host shares its group with other such routes alone.
     let hosts = inner.hosts.iter().all(|host| outer.hosts.contains(host));
     let takes = |method: &Method| {
-        let with_get = *method == Method::HEAD && outer.methods.contains(&Method::GET);
+        let with_get =
+            outer.head && *method == Method::HEAD && outer.methods.contains(&Method::GET);
         outer.methods.contains(method) || with_get
     };
     let methods =
         outer.methods.is_empty() || !inner.methods.is_empty() && inner.methods.iter().all(takes);
+    let inner_takes_head = inner.head && inner.methods.contains(&Method::GET);
+    let head = outer.methods.is_empty()
+        || outer.head
+        || !inner_takes_head
+        || outer.methods.contains(&Method::HEAD);
     let headers = outer.headers.iter().all(|theirs| {
         let same = inner.headers.iter().find(|ours| ours.name == theirs.name);
         same.is_some_and(|ours| implies(&ours.value, &theirs.value))
@@ -167,7 +173,7 @@ fn covers(outer: &RouteDraft, inner: &RouteDraft) -> bool {
         same.is_some_and(|ours| implies(&ours.value, &theirs.value))
     });
     let listeners = outer.listeners.covers(inner.listeners);
-    hosts && methods && headers && query && certificate && listeners
+    hosts && methods && head && headers && query && certificate && listeners
 }
 
 /// Whether a value that meets `ours` meets `theirs` too.

@@ -85,8 +85,11 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// Both bodies are in memory as a whole.
 const MAX_COMPARED: u64 = 1 << 20;
 
-pub(crate) fn mirror() -> impl Read<Value = Mirror> {
-    short_for("upstream", section_of::<Mirror>()).then(check)
+/// How many mirrors a route may have: each of its requests may have as many copies.
+const MAX_MIRRORS: usize = 16;
+
+pub(crate) fn mirrors() -> impl Read<Value = Vec<Mirror>> {
+    one_or_list(short_for("upstream", section_of::<Mirror>()).then(check), 1..=MAX_MIRRORS)
 }
 
 fn check(mirror: Mirror, node: &Node, to: &mut Reading<'_>) -> Option<Mirror> {

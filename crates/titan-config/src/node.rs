@@ -87,6 +87,14 @@ impl Node {
         matches!(self.kind, Kind::Map(_))
     }
 
+    /// The items of a list; none for anything else.
+    pub(crate) fn items(&self) -> &[Node] {
+        match &self.kind {
+            Kind::List(items) => items,
+            Kind::Null | Kind::Text(_) | Kind::Map(_) => &[],
+        }
+    }
+
     /// The entries of a mapping; none for anything else.
     pub(crate) fn entries(&self) -> &[Entry] {
         match &self.kind {

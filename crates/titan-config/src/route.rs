@@ -32,6 +32,8 @@ pub struct Route {
     pub path: PathPattern,
     /// The methods it serves; empty for any.
     pub methods: Vec<Method>,
+    /// Whether GET in `methods` includes HEAD.
+    pub head: bool,
     /// Conditions on header fields; all must hold.
     pub headers: Vec<HeaderMatch>,
     /// Conditions on query parameters; all must hold.
@@ -94,8 +96,8 @@ pub struct Proxy {
     pub upgrades: Arc<[Token]>,
     /// Whether gRPC-Web calls are translated.
     pub grpc_web: bool,
-    /// Which requests are copied, and where to; `None` if none are.
-    pub mirror: Option<Box<Mirror>>,
+    /// Which requests are copied, and where to. Each has an upstream of its own, and at most one compares.
+    pub mirrors: Box<[Mirror]>,
 }
 
 /// What happens to the path on its way to the upstream.

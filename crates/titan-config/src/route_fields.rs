@@ -18,7 +18,7 @@ use crate::listener_set::{ListenerSet, listener_set};
 use crate::location::Span;
 use crate::look_alikes::Paths;
 use crate::method::served_method;
-use crate::mirror::{Mirror, mirror};
+use crate::mirror::{Mirror, mirrors};
 use crate::node::Node;
 use crate::path::{
     PATH, PREFIX, PathEnd, PathPattern, parse_path, parse_prefix, parse_replacement,
@@ -59,9 +59,12 @@ section! {
         /// The path prefix it matches: this path and everything below it, `/api` and `/api/users` but not `/apis`. Not
         /// together with `path`.
         pub(crate) prefix: Option<PathPattern> = optional("any path", text(PREFIX, parse_prefix)),
-        /// The methods it matches. GET includes HEAD, unless a route with the same host and path lists HEAD.
+        /// The methods it matches. GET includes HEAD, unless a route with the same host and path lists HEAD, or `head` is
+        /// `false`.
         pub(crate) methods: Option<Vec<Method>> =
             optional("any method", one_or_list(served_method(), 1..=MAX_METHODS)),
+        /// Whether GET in `methods` includes HEAD.
+        pub(crate) head: bool = default("true", boolean()),
         /// Conditions on header fields; all must hold.
         pub(crate) headers: Vec<HeaderMatch> = default("{}", header_matches()),
         /// Conditions on query parameters; all must hold.
@@ -115,8 +118,9 @@ section! {
         pub(crate) without: Vec<PolicyKind> = default("[]", kinds()),
         /// Whether gRPC-Web calls, binary or text, are translated to gRPC for the upstream, and its responses back.
         pub(crate) grpc_web: bool = default("false", boolean()),
-        /// Sends copies of its requests to another upstream.
-        pub(crate) mirror: Option<Mirror> = optional("nothing is copied", mirror()),
+        /// Sends copies of its requests to another upstream, or to several: each of these draws its share by itself. One of them
+        /// may `compare`.
+        pub(crate) mirror: Option<Vec<Mirror>> = optional("nothing is copied", mirrors()),
         /// Pages in place of problem documents; they come before those of the file. `files.error_pages` come before
         /// both.
         pub(crate) error_pages: ErrorPages = default("{}", error_pages()),
@@ -149,6 +153,7 @@ pub(crate) struct RouteDraft {
     pub(crate) hosts: Vec<HostPattern>,
     pub(crate) path: PathPattern,
     pub(crate) methods: Vec<Method>,
+    pub(crate) head: bool,
     pub(crate) headers: Vec<HeaderMatch>,
     pub(crate) query: Vec<QueryMatch>,
     pub(crate) certificate: Vec<CertificateMatch>,
@@ -184,7 +189,7 @@ pub(crate) struct ProxyDraft {
     retries: Box<Retries>,
     upgrades: Option<Vec<Token>>,
     grpc_web: bool,
-    mirror: Option<Box<At<Mirror>>>,
+    mirrors: Box<[At<Mirror>]>,
     timeouts: RouteTimeoutFields,
     limits: RouteLimitFields,
 }
@@ -200,6 +205,7 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
         path,
         prefix,
         methods,
+        head,
         headers,
         query,
         client_certificate,
@@ -233,10 +239,7 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
             Some(fields) => Some(resolve_rewrite(fields, &path, &params, node, to)?),
             None => None,
         };
-        let mirror = match mirror {
-            Some(mirror) => Some(check_mirror(mirror, &shares, node, to)?),
-            None => None,
-        };
+        let mirrors = check_mirrors(mirror.unwrap_or_default(), &shares, node, to)?;
         ActionDraft::Proxy(ProxyDraft {
             shares,
             rewrite,
@@ -244,7 +247,7 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
             retries,
             upgrades,
             grpc_web,
-            mirror,
+            mirrors,
             timeouts,
             limits,
         })
@@ -265,6 +268,7 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
         has_namesake: false,
         hosts: host.unwrap_or_default(),
         methods: methods.unwrap_or_default(),
+        head,
         headers,
         query,
         certificate: client_certificate.unwrap_or_default(),
@@ -337,21 +341,44 @@ fn check_template(
     to.fail(error.label("the path of this route has no such parameter"))
 }
 
-/// Whether the copies go to an upstream that does not have the requests anyway.
-fn check_mirror(
-    mirror: Mirror,
+/// Whether all copies go to upstreams that do not have the requests anyway, and no response is to be compared twice.
+fn check_mirrors(
+    mirrors: Vec<Mirror>,
     shares: &[Share],
     node: &Node,
     to: &mut Reading<'_>,
-) -> Option<Box<At<Mirror>>> {
-    let span = node.entry("mirror").map_or(node.span, |entry| entry.value.key_span("upstream"));
-    if shares.iter().all(|share| share.upstream != mirror.upstream) {
-        return Some(Box::new(At { value: mirror, span }));
+) -> Option<Box<[At<Mirror>]>> {
+    let mut checked: Vec<At<Mirror>> = Vec::new();
+    for (at, mirror) in mirrors.into_iter().enumerate() {
+        let span = mirror_span(node, at);
+        let twice = "it would get each of them twice";
+        if shares.iter().any(|share| share.upstream == mirror.upstream) {
+            let error = Diagnostic::error(span, "this route mirrors requests to its own upstream");
+            let error =
+                error.label(twice).also(node.key_span("upstream"), "the requests go there already");
+            return to
+                .fail(error.help("name another upstream, or define one with other endpoints"));
+        }
+        if let Some(same) = checked.iter().find(|it| it.value.upstream == mirror.upstream) {
+            let error = Diagnostic::error(span, "two mirrors of this route have the same upstream");
+            let error = error.label(twice).also(same.span, "copies go there already");
+            return to.fail(error.help("remove one of them"));
+        }
+        let compares = |it: &&At<Mirror>| it.value.compare.is_some() && mirror.compare.is_some();
+        if let Some(other) = checked.iter().find(compares) {
+            let error = Diagnostic::error(span, "two mirrors of this route compare responses");
+            let error = error.also(other.span, "this one does already");
+            return to.fail(error.help("remove `compare` from one of them"));
+        }
+        checked.push(At { value: mirror, span });
     }
-    let error = Diagnostic::error(span, "this route mirrors requests to its own upstream");
-    let error = error.label("it would get each of them twice");
-    let error = error.also(node.key_span("upstream"), "the requests go there already");
-    to.fail(error.help("name another upstream, or define one with other endpoints"))
+    Some(checked.into())
+}
+
+/// Where the upstream of the mirror at that place is named.
+fn mirror_span(node: &Node, at: usize) -> Span {
+    let Some(entry) = node.entry("mirror") else { return node.span };
+    entry.value.items().get(at).unwrap_or(&entry.value).key_span("upstream")
 }
 
 fn resolve_rewrite(
@@ -409,6 +436,7 @@ impl RouteDraft {
             hosts,
             path,
             methods,
+            head,
             headers,
             query,
             certificate,
@@ -437,6 +465,7 @@ impl RouteDraft {
             hosts,
             path,
             methods,
+            head,
             headers,
             query,
             certificate,
@@ -467,14 +496,10 @@ impl RouteDraft {
         self.proxy().into_iter().flat_map(|proxy| &proxy.shares).map(|share| share.upstream)
     }
 
-    /// Where copies of its requests go.
-    pub(crate) fn mirror(&self) -> Option<&Mirror> {
-        Some(&self.proxy()?.mirror.as_ref()?.value)
-    }
-
-    /// Where that is said.
-    pub(crate) fn mirror_span(&self) -> Option<Span> {
-        Some(self.proxy()?.mirror.as_ref()?.span)
+    /// Where copies of its requests go, and where that is said.
+    pub(crate) fn mirrors(&self) -> impl Iterator<Item = (&Mirror, Span)> {
+        let mirrors = self.proxy().into_iter().flat_map(|proxy| &proxy.mirrors);
+        mirrors.map(|mirror| (&mirror.value, mirror.span))
     }
 
     /// The largest body that it has held, if it says so itself.
@@ -514,7 +539,7 @@ impl ProxyDraft {
             retries,
             upgrades,
             grpc_web,
-            mirror,
+            mirrors,
             timeouts,
             limits: RouteLimitFields { body, retry_body },
         } = self;
@@ -534,7 +559,7 @@ impl ProxyDraft {
             retry_body,
             upgrades,
             grpc_web,
-            mirror: mirror.map(|mirror| Box::new(mirror.value)),
+            mirrors: mirrors.into_iter().map(|mirror| mirror.value).collect(),
         }
     }
 }

@@ -59,6 +59,7 @@ impl Config {
             hosts,
             path,
             methods,
+            head: _,
             headers: _,
             query: _,
             certificate: _,

@@ -5,7 +5,8 @@ use titan_config::Config;
 /// The report on a route with that mirror.
 fn report(mirror: &str) -> String {
     let text = format!(
-        "listeners: [':80']\nupstreams: {{ api: a:1, shadow: b:1 }}\nroutes:\n  - upstream: {{ api: 9, shadow: 0 }}\n    mirror: {mirror}\n"
+        "listeners: [':80']\nupstreams: {{ api: a:1, shadow: b:1, other: c:1 }}\nroutes:\n  \
+         - upstream: {{ api: 9, shadow: 0, other: 0 }}\n    mirror: {mirror}\n"
     );
     match Config::parse("titan.yaml", &text) {
         Ok(config) => config.warnings.to_string(),
@@ -15,7 +16,9 @@ fn report(mirror: &str) -> String {
 
 #[test]
 fn a_mirror_is_another_upstream() {
-    for mirror in ["shadow", "{ upstream: shadow }", "{ upstream: shadow, share: 0.01% }"] {
+    for mirror in
+        ["shadow", "{ upstream: shadow }", "[shadow, other]", "{ upstream: shadow, share: 0.01% }"]
+    {
         assert_eq!(report(mirror), "", "{mirror}");
     }
 }
@@ -45,12 +48,23 @@ fn mirrors_that_copy_nothing_or_to_nowhere_are_refused() {
         ),
         ("{ upstream: shadow, compare: { headers: Connection } }", "one connection", "remove it"),
         (
+            "[{ upstream: shadow, compare: {} }, { upstream: other, compare: {} }]",
+            "two mirrors of this route compare responses",
+            "remove `compare` from one of them",
+        ),
+        (
             "{ upstream: shadow, compare: { body: off, show: [/a] } }",
             "`show` has no effect: bodies are not compared",
             "set `body` to a size",
         ),
         ("{ upstream: shadow, compare: { body: 2MiB } }", "2MiB", "1MiB"),
         ("{ upstream: shadow, compare: { samples: 201 } }", "201", "200"),
+        ("[shadow, { upstream: shadow }]", "two mirrors of this route have the same", "remove one"),
+        (
+            "[shadow, api]",
+            "this route mirrors requests to its own upstream",
+            "name another upstream",
+        ),
         ("{ upstream: shadow, percent: 5% }", "unknown key `percent`", "share"),
     ];
     for (mirror, message, help) in cases {

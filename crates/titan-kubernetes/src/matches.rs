@@ -55,6 +55,9 @@ impl Match {
         };
         if let Some(method) = &self.method {
             fields.insert("methods".to_owned(), json!([method]));
+            if method == "GET" {
+                fields.insert("head".to_owned(), json!(false));
+            }
         }
         for (key, conditions) in [("headers", &self.headers), ("query", &self.query)] {
             if !conditions.is_empty() {
@@ -166,7 +169,8 @@ mod tests {
             (r#"{"path": {"type": "PathPrefix", "value": "/v2/"}}"#, r#"{"prefix":"/v2"}"#),
             (r#"{"path": {"type": "Exact", "value": "/v2/"}}"#, r#"{"path":"/v2/"}"#),
             (r#"{"path": {"type": "Exact", "value": "/:a/*"}}"#, r#"{"path":"/\\:a/\\*"}"#),
-            (r#"{"method": "GET"}"#, r#"{"prefix":"/","methods":["GET"]}"#),
+            (r#"{"method": "GET"}"#, r#"{"prefix":"/","methods":["GET"],"head":false}"#),
+            (r#"{"method": "HEAD"}"#, r#"{"prefix":"/","methods":["HEAD"]}"#),
             (
                 r#"{"headers": [{"name": "Version", "value": "one"}, {"name": "version", "value": "two"}]}"#,
                 r#"{"prefix":"/","headers":{"version":"one"}}"#,

@@ -58,7 +58,7 @@ pub(crate) fn action<'r, M>(
     };
     if action.redirect.is_none() {
         action.serve(rule, making, &mut filters)?;
-        action.mirror(&filters, making)?;
+        action.mirror(&filters, making);
         action.bound(rule.timeouts.as_ref(), rule.retry.as_ref())?;
     }
     action.apply("headers", filters.transform(), making.name);
@@ -148,27 +148,26 @@ impl Action<'_> {
         Ok(())
     }
 
-    fn mirror(
-        &mut self,
-        filters: &Filters<'_>,
-        making: &mut Making<'_, '_>,
-    ) -> Result<(), Unusable> {
-        if filters.mirrors.len() > 1 {
-            return Err(unsupported(
-                "only one filter of the type RequestMirror is supported".to_owned(),
-            ));
-        }
-        let Some(mirror) = filters.mirrors.first() else { return Ok(()) };
-        match making.resolve(&mirror.backend_ref) {
-            Ok(Backend::Upstream(upstream)) if self.fields.contains_key("upstream") => {
-                if let Some(share) = filters::mirrored_share(mirror) {
-                    self.put("mirror", json!({ "upstream": upstream, "share": share }));
+    fn mirror(&mut self, filters: &Filters<'_>, making: &mut Making<'_, '_>) {
+        // A backend gets one copy of a request, whatever names it again.
+        let mut taken = BTreeSet::new();
+        let mut mirrors = Vec::new();
+        for mirror in &filters.mirrors {
+            match making.resolve(&mirror.backend_ref) {
+                Ok(Backend::Upstream(upstream)) => {
+                    if let Some(share) = filters::mirrored_share(mirror)
+                        && taken.insert(upstream.clone())
+                    {
+                        mirrors.push(json!({ "upstream": upstream, "share": share }));
+                    }
                 }
+                Ok(Backend::NoPods | Backend::Insecure) => {}
+                Err(why) => self.unresolved = Some(why),
             }
-            Ok(_) => {}
-            Err(why) => self.unresolved = Some(why),
         }
-        Ok(())
+        if self.fields.contains_key("upstream") && !mirrors.is_empty() {
+            self.put("mirror", mirrors.into());
+        }
     }
 
     fn bound(

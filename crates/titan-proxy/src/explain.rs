@@ -403,7 +403,7 @@ impl Explainer<'_> {
     }
 
     fn upstreams(&mut self, config: &titan_config::Proxy) {
-        let titan_config::Proxy { shares, retries, mirror, .. } = config;
+        let titan_config::Proxy { shares, retries, mirrors, .. } = config;
         let sum: u32 = shares.iter().map(|share| u32::from(share.weight.get())).sum();
         for Share { upstream, weight } in shares {
             let upstream = self.config.upstream(*upstream);
@@ -437,7 +437,7 @@ impl Explainer<'_> {
                 self.page.tell("", words::open_breaker(breaker, next));
             }
         }
-        if let Some(mirror) = mirror {
+        for mirror in mirrors {
             let name = &self.config.upstream(mirror.upstream).name;
             self.page.tell("mirror", words::mirror(mirror, name.as_str()));
             if let Some(comparison) = &mirror.compare {

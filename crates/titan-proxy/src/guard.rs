@@ -103,8 +103,7 @@ impl Guard {
         id.into_iter().for_each(|name| names.add(name, Writers::Proxies));
         let told = config.policies.iter().flat_map(|named| named.policy.identity_fields());
         told.for_each(|name| names.add(name.as_str(), Writers::Gateway));
-        let mirrors =
-            |route: &Route| matches!(&route.action, Action::Proxy(proxy) if proxy.mirror.is_some());
+        let mirrors = |route: &Route| matches!(&route.action, Action::Proxy(proxy) if !proxy.mirrors.is_empty());
         let marks_copies = config.routes.iter().any(mirrors);
         if marks_copies {
             names.add(MIRRORED, Writers::Gateway);

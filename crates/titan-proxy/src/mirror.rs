@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use titan_io::counter::{Counted, Counter};
 use titan_io::registry::Registry;
 
-/// The mirror of a route.
+/// A mirror of a route.
 pub(crate) struct Mirror {
     pub(crate) config: titan_config::Mirror,
+    route: String,
     upstream: String,
     counted: Arc<Counted<MirrorCells>>,
     running: Arc<Running>,
@@ -74,13 +75,13 @@ pub struct MirrorStatus {
 /// A copy that runs counts until this is dropped.
 pub(crate) struct RunningCopy(Arc<Running>);
 
-/// How many copies run for a route, over all workers.
+/// How many copies of a mirror run, over all workers.
 #[derive(Default)]
 struct Running(AtomicU32);
 
-/// What makes the number that of the same route.
+/// What makes the number that of the same mirror: its route and its upstream.
 #[derive(PartialEq, Eq, Hash)]
-struct RunningKey(String);
+struct RunningKey(String, String);
 
 impl Mirror {
     /// The mirror of the route with that name, to the upstream with that one.
@@ -92,9 +93,12 @@ impl Mirror {
     ) -> Mirror {
         Mirror {
             config: config.clone(),
+            route: route.to_owned(),
             upstream: upstream.to_owned(),
-            counted: Counted::of(registry, route, workers),
-            running: registry.shared(RunningKey(route.to_owned()), Running::default),
+            // No name has a line end.
+            counted: Counted::of(registry, &format!("{route}\n{upstream}"), workers),
+            running: registry
+                .shared(RunningKey(route.to_owned(), upstream.to_owned()), Running::default),
             memory,
             comparer: config.compare.as_ref().map(|it| Comparer::of(registry, it, route, upstream)),
         }
@@ -129,12 +133,12 @@ impl Mirror {
     }
 
     pub(crate) fn status(&self) -> MirrorStatus {
-        let Mirror { upstream, counted, running, comparer, .. } = self;
+        let Mirror { route, upstream, counted, running, comparer, .. } = self;
         let dropped = |reason: NotCopied| {
             (reason.name(), counted.sum(|cells| cells.dropped[reason as usize].get()))
         };
         MirrorStatus {
-            route: counted.name().to_owned(),
+            route: route.clone(),
             upstream: upstream.clone(),
             running: running.0.load(Ordering::Relaxed),
             sent: counted.sum(|cells| cells.sent.get()),

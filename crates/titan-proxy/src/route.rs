@@ -10,7 +10,7 @@
 //!    a shorter one. A slash at the end of an exact path counts.
 //! 3. the higher priority,
 //! 4. the greater number of header, query, certificate and listener conditions,
-//! 5. a list of methods before none. GET in a list takes HEAD too, after a route that lists HEAD.
+//! 5. a list of methods before none. GET in a list takes HEAD too, after a route that lists HEAD, unless `head` is `false`.
 //!
 //! A route that does not match the request leaves it to the next one, over all hosts: a route for any host is the
 //! fallback of those for one.
@@ -139,7 +139,7 @@ impl Routes {
             path: &route.path,
             priority: route.priority,
             conditions: Conditions::new(
-                &route.methods,
+                (&route.methods, route.head),
                 &route.headers,
                 &route.query,
                 &route.certificate,

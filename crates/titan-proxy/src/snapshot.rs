@@ -140,7 +140,7 @@ pub(crate) struct Proxy {
     pub(crate) split: Split,
     pub(crate) rewrite: Option<PathRewrite>,
     /// Where copies of its requests go.
-    pub(crate) mirror: Option<Box<Mirror>>,
+    pub(crate) mirrors: Box<[Mirror]>,
 }
 
 impl Snapshot {
@@ -301,11 +301,11 @@ impl Snapshot {
 
     /// How each mirror is doing, in the order of their routes.
     pub(crate) fn mirrors(&self) -> Vec<MirrorStatus> {
-        let mirror = |action: &Action| match action {
-            Action::Proxy(proxy) => proxy.mirror.as_ref().map(|it| it.status()),
-            Action::Redirect(_) | Action::Respond(..) | Action::Files(_) => None,
+        let mirrors = |action: &Action| match action {
+            Action::Proxy(proxy) => proxy.mirrors.iter().map(Mirror::status).collect(),
+            Action::Redirect(_) | Action::Respond(..) | Action::Files(_) => Vec::new(),
         };
-        self.actions.iter().filter_map(mirror).collect()
+        self.actions.iter().flat_map(mirrors).collect()
     }
 
     /// What its bodies have of the memory for them, over all workers.
@@ -355,7 +355,7 @@ impl Action {
                 config: Arc::clone(config),
                 split: Split::new(&config.shares),
                 rewrite: config.rewrite.as_ref().map(|it| PathRewrite::new(it, &route.path)),
-                mirror: config.mirror.as_ref().map(|it| Box::new(mirrors.of(route, it))),
+                mirrors: config.mirrors.iter().map(|it| mirrors.of(route, it)).collect(),
             })),
         }
     }

@@ -50,35 +50,41 @@ impl Page {
             }
         }
         self.begin(DROPPED);
-        for ([route, _], MirrorStatus { dropped, .. }) in mirrors {
-            self.by(DROPPED, route, "reason", dropped);
+        for (names, MirrorStatus { dropped, .. }) in mirrors {
+            self.by(DROPPED, *names, "reason", dropped);
         }
         self.comparisons(mirrors);
     }
 
     /// Of the mirrors whose responses are compared.
     fn comparisons(&mut self, mirrors: &[([&str; 2], MirrorStatus)]) {
-        let all =
-            || mirrors.iter().filter_map(|([it, _], all)| Some((it, all.comparison.as_ref()?)));
+        let all = || mirrors.iter().filter_map(|(it, all)| Some((*it, all.comparison.as_ref()?)));
         self.begin(COMPARISONS);
-        for (route, ComparisonStatus { equal, different, .. }) in all() {
+        for (names, ComparisonStatus { equal, different, .. }) in all() {
             let results = [("equal", *equal), ("different", *different)];
-            self.by(COMPARISONS, route, "result", &results);
+            self.by(COMPARISONS, names, "result", &results);
         }
         self.begin(DIFFERENCES);
-        for (route, status) in all() {
-            self.by(DIFFERENCES, route, "part", &status.differing);
+        for (names, status) in all() {
+            self.by(DIFFERENCES, names, "part", &status.differing);
         }
         self.begin(NOT_COMPARED);
-        for (route, status) in all() {
-            self.by(NOT_COMPARED, route, "reason", &status.not_compared);
+        for (names, status) in all() {
+            self.by(NOT_COMPARED, names, "reason", &status.not_compared);
         }
     }
 
-    /// The counts of a route's mirror, each with its own value of a label.
-    fn by(&mut self, family: Family, route: &str, label: &str, counts: &[(&'static str, u64)]) {
+    /// The counts of a mirror, of which a route and an upstream are the names, each with its own value of a label.
+    fn by(
+        &mut self,
+        family: Family,
+        [route, upstream]: [&str; 2],
+        label: &str,
+        counts: &[(&'static str, u64)],
+    ) {
         for (value, count) in counts {
-            self.sample(family.name, &[("route", route), (label, value)], count);
+            let labels = [("route", route), ("upstream", upstream), (label, value)];
+            self.sample(family.name, &labels, count);
         }
     }
 }

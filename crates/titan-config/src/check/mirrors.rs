@@ -3,7 +3,6 @@
 use crate::diagnostic::Diagnostic;
 use crate::gateway::ConfigFields;
 use crate::location::Span;
-use crate::mirror::Mirror;
 use crate::read::Reading;
 use crate::readers::Named;
 use crate::upstream::EndpointDraft;
@@ -16,7 +15,7 @@ pub(super) fn check_mirrored_bodies(fields: &ConfigFields, to: &mut Reading<'_>)
     let Some(limits) = &fields.limits else { return };
     let memory = limits.mirror_memory;
     for route in fields.routes.iter().flatten() {
-        let most = route.mirror().map(Mirror::memory);
+        let most = route.mirrors().map(|(mirror, _)| mirror.memory()).max();
         let Some(most) = most.filter(|most| *most > memory) else { continue };
         let message = "the bodies that this route mirrors do not fit into `limits.mirror_memory`";
         let warning = Diagnostic::warning(route.place, message);
@@ -29,8 +28,10 @@ pub(super) fn check_mirrored_bodies(fields: &ConfigFields, to: &mut Reading<'_>)
 
 /// Whether copies go to an upstream that gets the requests themselves while the circuit breaker of the route's own is open.
 pub(super) fn check_mirrored_fallbacks(fields: &ConfigFields, to: &mut Reading<'_>) {
-    for route in fields.routes.iter().flatten() {
-        let (Some(mirror), Some(span)) = (route.mirror(), route.mirror_span()) else { continue };
+    let routes = fields.routes.iter().flatten();
+    for (route, (mirror, span)) in
+        routes.flat_map(|it| it.mirrors().map(move |mirror| (it, mirror)))
+    {
         let mut fallbacks = route.upstreams().flat_map(|own| fallbacks(fields, own));
         let Some((_, named)) = fallbacks.find(|(id, _)| *id == mirror.upstream) else { continue };
         let message = "this route mirrors requests to an upstream that stands in for its own";
@@ -54,8 +55,8 @@ fn fallbacks(fields: &ConfigFields, own: UpstreamId) -> impl Iterator<Item = (Up
 /// Whether copies go to the endpoints that have the requests anyway, under another name of theirs.
 pub(super) fn check_mirrored_endpoints(fields: &ConfigFields, to: &mut Reading<'_>) {
     let mut looked_at = HashSet::new();
-    for route in fields.routes.iter().flatten() {
-        let Some(mirror) = route.mirror() else { continue };
+    let routes = fields.routes.iter().flatten();
+    for (route, (mirror, _)) in routes.flat_map(|it| it.mirrors().map(move |mirror| (it, mirror))) {
         for own in route.upstreams().filter(|own| looked_at.insert((*own, mirror.upstream))) {
             let Some(both) = common_endpoint(fields, own, mirror.upstream) else { continue };
             let message = format!(

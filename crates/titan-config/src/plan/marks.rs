@@ -174,7 +174,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ]),
     ("route", &[
         ("name", Mark::Neutral), ("host", Mark::Request), ("path", Mark::Request), ("prefix", Mark::Request),
-        ("methods", Mark::Request), ("headers", Mark::Request), ("query", Mark::Request),
+        ("methods", Mark::Request), ("head", Mark::Request), ("headers", Mark::Request), ("query", Mark::Request),
         ("client_certificate", Mark::Certificate), ("listeners", Mark::OneOf), ("priority", Mark::Request),
         ("upstream", Mark::Neutral),
         ("importance", Mark::Neutral), ("trace_share", Mark::Neutral),

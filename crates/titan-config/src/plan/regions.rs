@@ -16,6 +16,7 @@ pub(super) struct Entry<'c> {
     pub(super) path: Path<'c>,
     pub(super) pattern: &'c PathPattern,
     methods: &'c [Method],
+    head: bool,
     conditions: Vec<Condition<'c>>,
     pub(super) of: &'c Route,
 }
@@ -62,6 +63,7 @@ impl<'c> Entry<'c> {
             path,
             pattern: &of.path,
             methods: &of.methods,
+            head: of.head,
             conditions: conditions.clone(),
             of,
         };
@@ -179,8 +181,8 @@ impl<'c> Region<'c> {
             ([], []) => vec![None],
             ([], methods) | (methods, []) => methods.iter().map(Some).collect(),
             (ours, theirs) => {
-                let takes = |method: &&Method| takes_method(theirs, method);
-                let more = theirs.iter().filter(|it| !ours.contains(it) && takes_method(ours, it));
+                let takes = |method: &&Method| other.takes_method(method);
+                let more = theirs.iter().filter(|it| !ours.contains(it) && one.takes_method(it));
                 ours.iter().filter(takes).chain(more).map(Some).collect()
             }
         };
@@ -207,11 +209,6 @@ pub(super) struct Shape<'c> {
     method: Option<Method>,
     /// Where they stand in the files.
     conditions: Vec<*const ValueMatch>,
-}
-
-/// GET in a list takes HEAD too.
-fn takes_method(methods: &[Method], method: &Method) -> bool {
-    methods.contains(method) || *method == Method::HEAD && methods.contains(&Method::GET)
 }
 
 /// The hosts that both match; `None` in it is any.
@@ -241,6 +238,13 @@ fn covers_host(outer: Option<&HostPattern>, inner: Option<&HostPattern>) -> bool
 }
 
 impl Entry<'_> {
+    /// Whether its list of methods takes this one: GET in it takes HEAD too, unless it says otherwise.
+    fn takes_method(&self, method: &Method) -> bool {
+        let with_get =
+            || self.head && *method == Method::HEAD && self.methods.contains(&Method::GET);
+        self.methods.contains(method) || with_get()
+    }
+
     /// Whether HEAD is one of its methods, and does not only come with GET: then it goes first among its equals.
     pub(super) fn lists_head(&self) -> bool {
         self.methods.contains(&Method::HEAD)
@@ -260,7 +264,7 @@ impl Entry<'_> {
     pub(super) fn covers(&self, region: &Region<'_>) -> bool {
         let takes = match region.method {
             None => self.methods.is_empty(),
-            Some(method) => self.methods.is_empty() || takes_method(self.methods, method),
+            Some(method) => self.methods.is_empty() || self.takes_method(method),
         };
         let is_met = |ours: &Condition<'_>| {
             region.conditions.iter().any(|it| it.on == ours.on && implies(it.value, ours.value))

@@ -64,7 +64,7 @@ pub(super) fn compare(old: &Config, new: &Config, effort: &Effort<'_>) -> Option
 fn match_alike(old: &[Route], new: &[Route]) -> bool {
     fn matched(of: &Route) -> impl PartialEq + use<'_> {
         let conditions = (&of.headers, &of.query, &of.certificate);
-        (&of.hosts, &of.path, &of.methods, conditions, of.priority)
+        (&of.hosts, &of.path, &of.methods, of.head, conditions, of.priority)
     }
     old.len() == new.len()
         && old.iter().zip(new).all(|(before, after)| matched(before) == matched(after))

@@ -7,13 +7,13 @@ pub(super) const ROWS: &[Row] = &[
         "route",
         "mirror",
         "upstreams: { a: a:1, b: b:1 }\nroutes: [{ upstream: a, mirror: b }]",
-        "mirror: Some(Mirror { upstream: UpstreamId(1), share: Percent(10000), body: ByteSize(65536), concurrent: 100, timeout: 10s",
+        "mirrors: [Mirror { upstream: UpstreamId(1), share: Percent(10000), body: ByteSize(65536), concurrent: 100, timeout: 10s",
     ),
     (
         "mirror",
         "upstream",
         "upstreams: { a: a:1, b: b:1 }\nroutes: [{ upstream: b, mirror: { upstream: a } }]",
-        "mirror: Some(Mirror { upstream: UpstreamId(0)",
+        "mirrors: [Mirror { upstream: UpstreamId(0)",
     ),
     (
         "mirror",

@@ -3,6 +3,12 @@
 use super::Row;
 
 pub(super) const ROWS: &[Row] = &[
+    (
+        "route",
+        "head",
+        "routes: [{ methods: GET, head: false, respond: 204 }]",
+        "methods: [GET], head: false",
+    ),
     ("file", "pressure", "pressure: off", "pressure: None"),
     (
         "route",

@@ -61,7 +61,7 @@ fn filters_become_policies_and_actions() {
                 "requestMirror",
                 json!({ "backendRef": { "name": "copy", "port": 8080 }, "percent": 20 }),
             ),
-            json!({ "prefix": "/", "upstream": upstream, "mirror": { "upstream": "shop.copy.8080", "share": "20%" } }),
+            json!({ "prefix": "/", "upstream": upstream, "mirror": [{ "upstream": "shop.copy.8080", "share": "20%" }] }),
         ),
         (
             filter(
@@ -78,6 +78,30 @@ fn filters_become_policies_and_actions() {
     ] {
         assert_eq!(route(rule.clone()), expected, "{rule}");
     }
+}
+
+#[test]
+fn copies_go_to_each_backend_once() {
+    let mirror = |name: &str, rest: Value| {
+        let mut mirror = json!({ "backendRef": { "name": name, "port": 8080 } });
+        mirror.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        json!({ "type": "RequestMirror", "requestMirror": mirror })
+    };
+    let mut objects = Objects::new();
+    objects.front().service("cart", "10.0.0.1");
+    objects.service("copy", "10.0.0.2").service("other", "10.0.0.3");
+    let filters = [
+        mirror("copy", json!({})),
+        mirror("other", json!({ "percent": 5 })),
+        mirror("copy", json!({ "percent": 7 })),
+        mirror("other", json!({ "percent": 0 })),
+    ];
+    objects.route("cart", json!({ "rules": [with(json!({ "filters": filters }))] }));
+    let expected = json!([
+        { "upstream": "shop.copy.8080", "share": "100%" },
+        { "upstream": "shop.other.8080", "share": "5%" },
+    ]);
+    assert_eq!(objects.translated().routes("httproute/shop/cart")[0]["mirror"], expected);
 }
 
 #[test]

@@ -12,7 +12,7 @@ fn config(compare: &str) -> Comparison {
     );
     let config = Config::parse("test", &text).unwrap_or_else(|bad| panic!("{bad}"));
     let Action::Proxy(proxy) = &config.routes[0].action else { unreachable!() };
-    proxy.mirror.as_ref().unwrap().compare.clone().unwrap()
+    proxy.mirrors[0].compare.clone().unwrap()
 }
 
 struct Mirror {

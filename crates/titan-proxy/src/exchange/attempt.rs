@@ -181,7 +181,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
                 pending.insert(Pending::H2(self.send_h2((how, time), attempt, seat)?))
             }
         };
-        self.record.mirroring.iter_mut().for_each(|it| it.send_copy());
+        self.record.mirroring.iter_mut().for_each(|it| it.send_copies());
         Ok(sent)
     }
 

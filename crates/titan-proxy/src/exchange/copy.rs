@@ -1,4 +1,4 @@
-//! Copies of a request for the mirror of its route.
+//! Copies of a request for the mirrors of its route.
 //!
 //! The body is copied as the upstream takes it. With its last byte the copy goes to a task of its own, which shares nothing with the
 //! exchange: that task may wait, fail or be dropped without anybody noticing.
@@ -35,6 +35,10 @@ pub(super) struct Copy {
     snapshot: Arc<Snapshot>,
     origin: Origin,
     route: usize,
+    /// The place of its mirror among those of the route.
+    mirror: usize,
+    /// When the memory for its body is needed more elsewhere.
+    until: CoarseInstant,
     /// The head as the upstream gets it.
     request: RequestHead,
     /// Whether there is a body, even an empty one.
@@ -52,18 +56,16 @@ pub(super) struct Copy {
 pub(super) struct Mirroring {
     /// Keeps the response of the upstream, where it is compared with another one.
     pub(super) capture: Option<Capture>,
-    /// The copy of a request without a body, until an endpoint gets that.
-    unsent: Option<Box<Copy>>,
+    /// The copies of a request without a body, until an endpoint gets that.
+    unsent: Vec<Copy>,
 }
 
 /// A body that is copied while it is taken.
 struct CopiedSource<'t, B: RequestBody + ?Sized> {
     source: &'t mut B,
-    /// Until it is sent or given up.
-    copy: Option<Box<Copy>>,
+    /// Those that are neither sent nor given up.
+    copies: Vec<Copy>,
     timer: Timer,
-    /// When the memory for it is needed more elsewhere.
-    deadline: CoarseInstant,
 }
 
 /// The response to a copy, which nobody gets.
@@ -78,40 +80,38 @@ struct Unread {
 const MOST_TAKEN: u64 = 4 << 20;
 
 impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
-    /// Makes of the request what the upstream at that place gets, and of that a copy, if the route has one made.
+    /// Makes of the request what the upstream at that place gets, and of that the copies that the route has made.
     pub(super) fn begin_forwarding<'r>(
         &mut self,
         proxy: &'r Proxy,
         found: &'r Match,
         index: usize,
-    ) -> Result<(TriedUpstream<'r>, Option<Box<Copy>>), Error> {
+    ) -> Result<(TriedUpstream<'r>, Vec<Copy>), Error> {
         // Chosen by what the client requested, before that is rewritten for the upstream.
         let attempts = self.attempts(index);
         self.prepare(proxy, found)?;
-        Ok((TriedUpstream { proxy, found, index, attempts }, self.begin_copy(proxy)))
+        Ok((TriedUpstream { proxy, found, index, attempts }, self.begin_copies(proxy)))
     }
 
-    /// Begins a copy of the request, if the route has one made of it. That of one without a body waits until an endpoint gets it.
-    fn begin_copy(&mut self, proxy: &Proxy) -> Option<Box<Copy>> {
-        let mirror = proxy.mirror.as_ref()?;
-        if !mirror.config.share.takes(self.worker.io.random()) {
-            return None;
-        }
-        let copy = self.copy(mirror).map(|copy| self.capture_for(copy, mirror));
-        match copy {
-            Ok(copy) if self.length.is_empty() => {
-                self.record.mirroring.get_or_insert_default().unsent = Some(Box::new(copy));
-                None
+    /// Begins the copies of the request that the route has made of it. Those of one without a body wait until an endpoint gets it.
+    fn begin_copies(&mut self, proxy: &Proxy) -> Vec<Copy> {
+        let mut copies = Vec::new();
+        for (at, mirror) in proxy.mirrors.iter().enumerate() {
+            if !mirror.config.share.takes(self.worker.io.random()) {
+                continue;
             }
-            Ok(copy) => Some(Box::new(copy)),
-            Err(reason) => {
-                mirror.cells(self.worker.index()).count_dropped(reason);
-                None
+            match self.copy(mirror, at) {
+                Ok(copy) => copies.push(self.capture_for(copy, mirror)),
+                Err(reason) => mirror.cells(self.worker.index()).count_dropped(reason),
             }
         }
+        if self.length.is_empty() && !copies.is_empty() {
+            self.record.mirroring.get_or_insert_default().unsent = std::mem::take(&mut copies);
+        }
+        copies
     }
 
-    fn copy(&self, mirror: &Mirror) -> Result<Copy, NotCopied> {
+    fn copy(&self, mirror: &Mirror, at: usize) -> Result<Copy, NotCopied> {
         if self.upgrade.is_some() {
             return Err(NotCopied::Tunnel);
         }
@@ -135,6 +135,8 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             snapshot: Arc::clone(self.snapshot),
             origin: self.origin.clone(),
             route: self.record.route.ok_or(NotCopied::Tunnel)?,
+            mirror: at,
+            until: self.worker.io.clock.deadline(mirror.config.timeout),
             request,
             has_body: self.length != BodyLength::None,
             body,
@@ -153,17 +155,14 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         Copy { original, ..copy }
     }
 
-    /// Sends the request as without the copy, which gets the body too.
+    /// Sends the request as without the copies, which get the body too.
     pub(super) async fn try_upstreams_and_copy(
         &mut self,
-        copy: Box<Copy>,
+        copies: Vec<Copy>,
         tried: &mut TriedUpstream<'_>,
     ) -> Result<(), Error> {
-        let clock = &self.worker.io.clock;
-        let deadline = mirrored(self.snapshot, copy.route)
-            .map_or(CoarseInstant::NEVER, |(_, mirror)| clock.deadline(mirror.config.timeout));
-        let (source, timer) = (&mut *self.body, clock.timer());
-        let mut body = CopiedSource { source, copy: Some(copy), timer, deadline };
+        let (source, timer) = (&mut *self.body, self.worker.io.clock.timer());
+        let mut body = CopiedSource { source, copies, timer };
         let mut sink = &mut *self.sink;
         let exchange = Exchange {
             worker: self.worker,
@@ -190,7 +189,7 @@ impl Copy {
     /// Has it sent, if one more may run.
     fn send(mut self) {
         let snapshot = Arc::clone(&self.snapshot);
-        let Some((_, mirror)) = mirrored(&snapshot, self.route) else { return };
+        let Some((_, mirror)) = mirrored(&snapshot, self.route, self.mirror) else { return };
         if let Err(excess) = self.body.reserve(titan_config::Mirror::AROUND_COPY.as_usize()) {
             return self.give_up(excess.into());
         }
@@ -201,7 +200,7 @@ impl Copy {
 
     async fn run(mut self, running: RunningCopy) {
         let snapshot = Arc::clone(&self.snapshot);
-        let Some((proxy, mirror)) = mirrored(&snapshot, self.route) else { return };
+        let Some((proxy, mirror)) = mirrored(&snapshot, self.route, self.mirror) else { return };
         let worker = Rc::clone(&self.worker);
         let deadline = worker.io.clock.deadline(mirror.config.timeout);
         let (capture, copied) = Capture::of(mirror).unzip();
@@ -252,7 +251,7 @@ impl Copy {
                 dialect: self.dialect,
                 deadline: self.deadline,
                 mirroring: capture
-                    .map(|it| Box::new(Mirroring { capture: Some(it), unsent: None })),
+                    .map(|it| Box::new(Mirroring { capture: Some(it), unsent: Vec::new() })),
                 ..Record::default()
             },
         };
@@ -263,29 +262,29 @@ impl Copy {
 
     /// Counts it as one that was not made.
     fn give_up(self, reason: NotCopied) {
-        if let Some((_, mirror)) = mirrored(&self.snapshot, self.route) {
+        if let Some((_, mirror)) = mirrored(&self.snapshot, self.route, self.mirror) {
             mirror.cells(self.worker.index()).count_dropped(reason);
         }
     }
 }
 
 impl Mirroring {
-    /// Has the copy sent: an endpoint gets the request.
-    pub(super) fn send_copy(&mut self) {
-        self.unsent.take().into_iter().for_each(|copy| copy.send());
+    /// Has the copies sent: an endpoint gets the request.
+    pub(super) fn send_copies(&mut self) {
+        self.unsent.drain(..).for_each(Copy::send);
     }
 }
 
 impl Drop for Mirroring {
     fn drop(&mut self) {
-        self.unsent.take().into_iter().for_each(|copy| copy.give_up(NotCopied::NotSent));
+        self.unsent.drain(..).for_each(|copy| copy.give_up(NotCopied::NotSent));
     }
 }
 
-/// The route at that place, and its mirror.
-fn mirrored(snapshot: &Snapshot, route: usize) -> Option<(&Proxy, &Mirror)> {
+/// The route at that place, and the mirror at that place of it.
+fn mirrored(snapshot: &Snapshot, route: usize, mirror: usize) -> Option<(&Proxy, &Mirror)> {
     match &snapshot.actions[route] {
-        Action::Proxy(proxy) => Some((proxy, proxy.mirror.as_ref()?)),
+        Action::Proxy(proxy) => Some((proxy, proxy.mirrors.get(mirror)?)),
         Action::Redirect(_) | Action::Respond(..) | Action::Files(_) => None,
     }
 }
@@ -293,37 +292,37 @@ fn mirrored(snapshot: &Snapshot, route: usize) -> Option<(&Proxy, &Mirror)> {
 impl<B: RequestBody + ?Sized> CopiedSource<'_, B> {
     /// Copies what is about to be consumed.
     fn copy(&mut self, count: usize) {
-        let Some(copy) = &mut self.copy else { return };
-        if let Err(excess) = copy.body.append(&self.source.data()[..count]) {
-            self.give_up(excess.into());
+        let data = &self.source.data()[..count];
+        let append = |copy: &mut Copy| copy.body.append(data).err();
+        let mut at = 0;
+        while let Some(copy) = self.copies.get_mut(at) {
+            match append(copy) {
+                Some(excess) => self.copies.swap_remove(at).give_up(excess.into()),
+                None => at += 1,
+            }
         }
     }
 
-    fn give_up(&mut self, reason: NotCopied) {
-        if let Some(copy) = self.copy.take() {
-            copy.give_up(reason);
-        }
-    }
-
-    /// Gives the copy up where its client takes too long.
+    /// Gives those up whose client takes too long.
     fn watch(&mut self, cx: &Context<'_>) {
-        if self.copy.is_some() && self.timer.poll(cx, self.deadline).is_ready() {
-            self.give_up(NotCopied::BodyIncomplete);
+        while let Some((at, copy)) = self.copies.iter().enumerate().min_by_key(|(_, it)| it.until) {
+            if self.timer.poll(cx, copy.until).is_pending() {
+                return;
+            }
+            self.copies.swap_remove(at).give_up(NotCopied::BodyIncomplete);
         }
     }
 
     fn send_if_done(&mut self) {
-        if self.source.is_done()
-            && let Some(copy) = self.copy.take()
-        {
-            copy.send();
+        if self.source.is_done() {
+            self.copies.drain(..).for_each(Copy::send);
         }
     }
 }
 
 impl<B: RequestBody + ?Sized> Drop for CopiedSource<'_, B> {
     fn drop(&mut self) {
-        self.give_up(NotCopied::BodyIncomplete);
+        self.copies.drain(..).for_each(|copy| copy.give_up(NotCopied::BodyIncomplete));
     }
 }
 
@@ -373,11 +372,11 @@ impl<B: RequestBody + ?Sized> BodySource for CopiedSource<'_, B> {
 
     /// What goes from socket to socket cannot be copied.
     fn socket(&self) -> Option<(&ReadHalf<'_>, u64)> {
-        if self.copy.is_some() { None } else { self.source.socket() }
+        if self.copies.is_empty() { self.source.socket() } else { None }
     }
 
     fn file(&self) -> Option<FilePart<'_>> {
-        if self.copy.is_some() { None } else { self.source.file() }
+        if self.copies.is_empty() { self.source.file() } else { None }
     }
 
     fn skip(&mut self, count: usize) -> Result<(), Error> {
@@ -430,8 +429,8 @@ impl<B: RequestBody + ?Sized> RequestBody for CopiedSource<'_, B> {
 
     fn rewind(&mut self) -> bool {
         let rewound = self.source.rewind();
-        if let Some(copy) = self.copy.as_mut().filter(|_| rewound) {
-            copy.body.restart();
+        if rewound {
+            self.copies.iter_mut().for_each(|copy| copy.body.restart());
         }
         rewound
     }

@@ -61,10 +61,10 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
                 return Box::pin(self.forward_held(whole, proxy, found, index)).await;
             }
         }
-        let (mut tried, copy) = self.begin_forwarding(proxy, found, index)?;
-        match copy {
-            None => self.try_upstreams(&mut tried).await,
-            Some(copy) => Box::pin(self.try_upstreams_and_copy(copy, &mut tried)).await,
+        let (mut tried, copies) = self.begin_forwarding(proxy, found, index)?;
+        match copies.is_empty() {
+            true => self.try_upstreams(&mut tried).await,
+            false => Box::pin(self.try_upstreams_and_copy(copies, &mut tried)).await,
         }
     }
 

@@ -129,10 +129,10 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         };
         let Exchange { record, upgrade, .. } = self;
         let mut inner = Inner { exchange, record, upgrade };
-        let (mut tried, copy) = inner.exchange.begin_forwarding(proxy, found, index)?;
-        match copy {
-            None => inner.exchange.try_upstreams(&mut tried).await,
-            Some(copy) => inner.exchange.try_upstreams_and_copy(copy, &mut tried).await,
+        let (mut tried, copies) = inner.exchange.begin_forwarding(proxy, found, index)?;
+        match copies.is_empty() {
+            true => inner.exchange.try_upstreams(&mut tried).await,
+            false => inner.exchange.try_upstreams_and_copy(copies, &mut tried).await,
         }
     }
 

@@ -33,7 +33,7 @@ fn patterns(texts: &[&str]) -> Vec<MemberPattern> {
     );
     let config = titan_config::Config::parse("test", &text).unwrap();
     let titan_config::Action::Proxy(proxy) = &config.routes[0].action else { unreachable!() };
-    proxy.mirror.as_ref().unwrap().compare.as_ref().unwrap().ignore.clone()
+    proxy.mirrors[0].compare.as_ref().unwrap().ignore.clone()
 }
 
 #[test]

@@ -12,6 +12,8 @@ use titan_policies::values::{Unmet, certificate_mismatch, unmet};
 pub(super) struct Conditions {
     /// Empty for any.
     methods: Box<[Method]>,
+    /// Whether GET takes HEAD too.
+    head: bool,
     headers: Box<[Header]>,
     query: Box<[QueryMatch]>,
     certificate: Box<[CertificateMatch]>,
@@ -45,7 +47,7 @@ struct Header {
 
 impl Conditions {
     pub(super) fn new(
-        methods: &[Method],
+        (methods, head): (&[Method], bool),
         headers: &[HeaderMatch],
         query: &[QueryMatch],
         certificate: &[CertificateMatch],
@@ -57,6 +59,7 @@ impl Conditions {
         };
         Conditions {
             methods: methods.into(),
+            head,
             headers: headers.iter().map(header).collect(),
             query: query.into(),
             certificate: certificate.into(),
@@ -110,7 +113,8 @@ impl Conditions {
 
     fn takes(&self, method: Method) -> bool {
         let lists = |method| self.methods.contains(&method);
-        self.methods.is_empty() || lists(method) || method == Method::HEAD && lists(Method::GET)
+        let with_get = || self.head && method == Method::HEAD && lists(Method::GET);
+        self.methods.is_empty() || lists(method) || with_get()
     }
 }
 

@@ -326,6 +326,7 @@ struct Sample {
     path: PathPattern,
     priority: i32,
     methods: Vec<Method>,
+    head: bool,
     query: Vec<QueryMatch>,
     listeners: ListenerSet,
 }
@@ -345,7 +346,13 @@ fn build(samples: &[Sample]) -> Routes {
         hosts: &sample.hosts,
         path: &sample.path,
         priority: sample.priority,
-        conditions: Conditions::new(&sample.methods, &[], &sample.query, &[], sample.listeners),
+        conditions: Conditions::new(
+            (&sample.methods, sample.head),
+            &[],
+            &sample.query,
+            &[],
+            sample.listeners,
+        ),
     }))
 }
 
@@ -426,7 +433,7 @@ fn naive_find(samples: &[Sample], asked: &Asked) -> Result<(usize, Vec<String>),
             continue;
         }
         let mut methods: Vec<_> = sample.methods.iter().map(Method::to_string).collect();
-        if methods.contains(&"GET".to_owned()) {
+        if sample.head && methods.contains(&"GET".to_owned()) {
             methods.push("HEAD".to_owned());
         }
         if methods.is_empty() || methods.contains(&asked.method.to_string()) {
@@ -480,15 +487,15 @@ fn sample() -> impl Strategy<Value = Sample> {
         ListenerSet::of(1),
         ListenerSet::of(0).and(ListenerSet::of(2)),
     ]);
-    let rest = (0..2, methods, query, listeners);
-    (hosts, path, rest).prop_map(|(hosts, path, (priority, methods, query, listeners))| {
+    let rest = (0..2, methods, any::<bool>(), query, listeners);
+    (hosts, path, rest).prop_map(|(hosts, path, (priority, methods, head, query, listeners))| {
         let mut unique: Vec<HostPattern> = Vec::new();
         hosts.into_iter().for_each(|it| {
             if !unique.contains(&it) {
                 unique.push(it);
             }
         });
-        Sample { hosts: unique, path, priority, methods, query, listeners }
+        Sample { hosts: unique, path, priority, methods, head, query, listeners }
     })
 }
 

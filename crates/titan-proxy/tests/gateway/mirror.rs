@@ -63,6 +63,34 @@ fn a_copy_is_what_the_upstream_gets_but_for_its_mark() {
     assert_eq!(status(&gateway).sent, 1);
 }
 
+#[test]
+fn each_mirror_of_a_route_gets_copies_of_its_own() {
+    let upstreams =
+        [upstream::replies(ok("real")), upstream::replies(ok("1")), upstream::replies(ok("2"))];
+    let [upstream, first, second] = &upstreams;
+    let text = "upstreams: { u: $0, first: $1, second: $2 }\n\
+        routes: [{ name: r, upstream: u, mirror: [first, { upstream: second, body: 4B }] }]";
+    let gateway = gateway(text, &[upstream, first, second]);
+    gateway.asks(GET).has_status(200).has_body("real");
+    gateway.asks(&post("long body")).has_status(200);
+    gateway.asks(&post("tiny")).has_status(200);
+    let bodies = |it: &titan_testkit::Upstream, count| {
+        let requests = it.waits_for_requests(count);
+        let mut bodies: Vec<_> = requests.into_iter().map(|it| it.body.clone()).collect();
+        bodies.sort();
+        bodies
+    };
+    assert_eq!(bodies(first, 3), [b"".as_slice(), b"long body", b"tiny"]);
+    assert_eq!(bodies(second, 2), [b"".as_slice(), b"tiny"]);
+    let [first, second] = &gateway.status().mirrors()[..] else { panic!("two mirrors") };
+    assert_eq!([&*first.upstream, &*second.upstream], ["first", "second"]);
+    assert_eq!([first.sent, second.sent], [3, 2]);
+    let too_large = |it: &MirrorStatus| {
+        it.dropped.iter().find(|(name, _)| *name == "body-too-large").expect("it is a reason").1
+    };
+    assert_eq!([too_large(first), too_large(second)], [0, 1]);
+}
+
 /// One that passes fields of its clients on would let them keep a request from having its effect.
 #[test]
 fn the_mark_of_a_copy_is_nobody_elses() {

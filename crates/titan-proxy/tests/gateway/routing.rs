@@ -80,6 +80,21 @@ fn options_of_a_bare_authority_is_for_the_server_and_not_for_its_root() {
     );
 }
 
+// field: route.head
+#[test]
+fn get_takes_head_unless_a_route_says_otherwise() {
+    let gateway = gateway(
+        "routes:\n- { path: /with, methods: GET, respond: 204 }\n- { path: /without, methods: GET, head: false, respond: 204 }",
+        &[],
+    );
+    for (path, status) in [("/with", 204), ("/without", 405)] {
+        let mut client = gateway.connects();
+        client.sends(format!("HEAD {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        client.response_to("HEAD").has_status(status);
+        gateway.get(path).has_status(204);
+    }
+}
+
 // field: route.methods, route.headers, route.query, route.priority, condition.present, condition.prefix
 // field: condition.regex
 #[test]
@@ -88,6 +103,8 @@ fn methods_and_conditions_choose_between_routes_of_one_path() {
         "- { path: /m, methods: [GET, PUT], respond: { body: some } }
 - { path: /n, methods: GET, respond: { body: get } }
 - { path: /n, methods: POST, respond: { body: post } }
+- { path: /g, methods: GET, head: false, respond: { body: get } }
+- { path: /g, respond: { body: rest } }
 - { path: /h, headers: { X-A: one }, respond: { body: exact } }
 - { path: /h, headers: { X-A: { prefix: tw } }, priority: 1, respond: { body: begins } }
 - { path: /h, headers: { X-A: { regex: '^t.*e$' } }, priority: 2, respond: { body: looks } }
@@ -103,6 +120,8 @@ fn methods_and_conditions_choose_between_routes_of_one_path() {
             ("PUT /m HTTP/1.1\r\nHost: a", "some"),
             ("POST /m HTTP/1.1\r\nHost: a", "405"),
             ("POST /n HTTP/1.1\r\nHost: a", "post"),
+            ("GET /g HTTP/1.1\r\nHost: a", "get"),
+            ("PUT /g HTTP/1.1\r\nHost: a", "rest"),
             ("GET /h HTTP/1.1\r\nHost: a\r\nX-A: one", "exact"),
             ("GET /h HTTP/1.1\r\nHost: a\r\nx-a: two", "begins"),
             ("GET /h HTTP/1.1\r\nHost: a\r\nX-A: three", "looks"),
