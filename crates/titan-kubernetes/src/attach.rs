@@ -2,9 +2,9 @@
 
 use crate::cluster::{Cluster, GATEWAY_GROUP};
 use crate::credentials::Unusable;
-use crate::gateways::{Judged, Ours};
+use crate::gateways::{Judged, Ours, lets_in};
 use crate::hostname;
-use crate::objects::{Meta, ParentRef};
+use crate::objects::{Key, Meta, ParentRef};
 
 /// What became of one of the parents that a route names.
 pub(crate) struct Attached {
@@ -30,28 +30,26 @@ pub(crate) fn attached(
     route: &Attaching<'_>,
     parent: &ParentRef,
 ) -> Option<Attached> {
-    let is_gateway = parent.group.as_deref().is_none_or(|group| group == GATEWAY_GROUP)
-        && parent.kind.as_deref().is_none_or(|kind| kind == "Gateway");
-    let namespace = parent.namespace.as_deref().unwrap_or(&route.meta.namespace);
-    let is_named = |it: &Ours<'_>| it.key.namespace == namespace && it.key.name == parent.name;
-    let gateway = gateways.iter().position(is_named).filter(|_| is_gateway)?;
+    let (gateway, set) = named(gateways, route, parent)?;
     let ours = &gateways[gateway];
     let refuse = |reason, message: &str| {
         let refusal = Some(Unusable { reason, message: message.to_owned() });
         Some(Attached { gateway, listeners: Vec::new(), refusal })
     };
 
-    let all = ours.listeners.iter().enumerate();
+    let all = ours.listeners.iter().enumerate().filter(|(_, it)| it.set == set.as_ref());
     let mut listeners: Vec<_> = all.filter(|(_, it)| is_meant(it, parent)).collect();
     if listeners.is_empty() {
-        return refuse("NoMatchingParent", "the gateway has no listener of that name and port");
+        return refuse("NoMatchingParent", "it has no listener of that name and port");
     }
-    let lets_in = |it: &Judged<'_>| {
+    let is_open = |it: &Judged<'_>| {
+        let allowed = &it.listener.allowed_routes.namespaces;
+        let own = it.set.map_or(&ours.key.namespace, |set| &set.namespace);
         it.conflict.is_none()
             && it.kinds.contains(&route.kind)
-            && lets_in_from(cluster, it, ours, &route.meta.namespace)
+            && lets_in(cluster, (allowed, "Same"), (own, &route.meta.namespace))
     };
-    listeners.retain(|(_, it)| lets_in(it));
+    listeners.retain(|(_, it)| is_open(it));
     if listeners.is_empty() {
         return refuse(
             "NotAllowedByListeners",
@@ -76,17 +74,24 @@ fn is_meant(judged: &Judged<'_>, parent: &ParentRef) -> bool {
     is_name && parent.port.is_none_or(|port| port == listener.port)
 }
 
-fn lets_in_from(cluster: &Cluster, judged: &Judged<'_>, ours: &Ours<'_>, namespace: &str) -> bool {
-    let allowed = &judged.listener.allowed_routes.namespaces;
-    match allowed.from.as_deref().unwrap_or("Same") {
-        "All" => true,
-        "Same" => ours.key.namespace == namespace,
-        "Selector" => {
-            let mut namespaces = cluster.namespaces.values().map(|it| &it.metadata);
-            let labels = namespaces.find(|it| it.name == namespace).map(|it| &it.labels);
-            labels.zip(allowed.selector.as_ref()).is_some_and(|(labels, it)| it.selects(labels))
+/// The gateway of a parent, by its index, and the ListenerSet where it is one; `None` for what is not ours.
+fn named(
+    gateways: &[Ours<'_>],
+    route: &Attaching<'_>,
+    parent: &ParentRef,
+) -> Option<(usize, Option<Key>)> {
+    if parent.group.as_deref().is_some_and(|group| group != GATEWAY_GROUP) {
+        return None;
+    }
+    let namespace = parent.namespace.as_deref().unwrap_or(&route.meta.namespace);
+    let key = Key::new(namespace, &parent.name);
+    match parent.kind.as_deref().unwrap_or("Gateway") {
+        "Gateway" => Some((gateways.iter().position(|it| *it.key == key)?, None)),
+        "ListenerSet" => {
+            let has = |it: &Ours<'_>| it.sets.iter().any(|set| *set.key == key);
+            Some((gateways.iter().position(has)?, Some(key)))
         }
-        _ => false,
+        _ => None,
     }
 }
 

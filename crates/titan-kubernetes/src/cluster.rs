@@ -2,7 +2,7 @@
 
 use crate::objects::{
     BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute, Key,
-    Meta, Namespace, Object, ReferenceGrant, Secret, Service, TlsRoute,
+    ListenerSet, Meta, Namespace, Object, ReferenceGrant, Secret, Service, TlsRoute,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -15,6 +15,8 @@ pub enum Kind {
     GatewayClass,
     /// `Gateway`.
     Gateway,
+    /// `ListenerSet`.
+    ListenerSet,
     /// `HTTPRoute`.
     HttpRoute,
     /// `GRPCRoute`.
@@ -42,9 +44,10 @@ pub const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 12] = [
+    pub const ALL: [Kind; 13] = [
         Kind::GatewayClass,
         Kind::Gateway,
+        Kind::ListenerSet,
         Kind::HttpRoute,
         Kind::GrpcRoute,
         Kind::TlsRoute,
@@ -62,6 +65,7 @@ impl Kind {
         match self {
             Kind::GatewayClass => "GatewayClass",
             Kind::Gateway => "Gateway",
+            Kind::ListenerSet => "ListenerSet",
             Kind::HttpRoute => "HTTPRoute",
             Kind::GrpcRoute => "GRPCRoute",
             Kind::TlsRoute => "TLSRoute",
@@ -83,6 +87,7 @@ impl Kind {
             Kind::Namespace | Kind::Service | Kind::Secret | Kind::ConfigMap => ("", "v1"),
             Kind::GatewayClass
             | Kind::Gateway
+            | Kind::ListenerSet
             | Kind::HttpRoute
             | Kind::GrpcRoute
             | Kind::TlsRoute
@@ -113,6 +118,8 @@ pub struct Cluster {
     pub classes: BTreeMap<Key, GatewayClass>,
     /// Gateways.
     pub gateways: BTreeMap<Key, Gateway>,
+    /// More listeners for gateways.
+    pub listener_sets: BTreeMap<Key, ListenerSet>,
     /// Routes for HTTP.
     pub http_routes: BTreeMap<Key, HttpRoute>,
     /// Routes for gRPC.
@@ -141,6 +148,7 @@ impl Cluster {
         match kind {
             Kind::GatewayClass => noted(&mut self.classes, key, object),
             Kind::Gateway => noted(&mut self.gateways, key, object),
+            Kind::ListenerSet => noted(&mut self.listener_sets, key, object),
             Kind::HttpRoute => noted(&mut self.http_routes, key, object),
             Kind::GrpcRoute => noted(&mut self.grpc_routes, key, object),
             Kind::TlsRoute => noted(&mut self.tls_routes, key, object),
@@ -169,6 +177,7 @@ impl Cluster {
         match kind {
             Kind::GatewayClass => self.classes.retain(|key, _| is_kept(key)),
             Kind::Gateway => self.gateways.retain(|key, _| is_kept(key)),
+            Kind::ListenerSet => self.listener_sets.retain(|key, _| is_kept(key)),
             Kind::HttpRoute => self.http_routes.retain(|key, _| is_kept(key)),
             Kind::GrpcRoute => self.grpc_routes.retain(|key, _| is_kept(key)),
             Kind::TlsRoute => self.tls_routes.retain(|key, _| is_kept(key)),
@@ -190,6 +199,7 @@ impl Cluster {
         match kind {
             Kind::GatewayClass => self.classes.get(key).map(both),
             Kind::Gateway => self.gateways.get(key).map(both),
+            Kind::ListenerSet => self.listener_sets.get(key).map(both),
             Kind::HttpRoute => self.http_routes.get(key).map(both),
             Kind::GrpcRoute => self.grpc_routes.get(key).map(both),
             Kind::TlsRoute => self.tls_routes.get(key).map(both),

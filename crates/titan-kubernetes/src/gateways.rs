@@ -1,9 +1,9 @@
 //! Which gateways are ours, where they listen, and what is wrong with their listeners.
 
 use crate::cluster::{Cluster, GATEWAY_GROUP};
-use crate::credentials::{self, Unusable, Vault};
+use crate::credentials::{self, Unusable, Vault, Who};
 use crate::names::{hash, joined};
-use crate::objects::{Gateway, GatewayAddress, Key, Listener, RouteKind};
+use crate::objects::{Gateway, GatewayAddress, Key, Listener, ListenerSet, Namespaces, RouteKind};
 use crate::settings::{Addressing, Settings};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,18 @@ pub(crate) struct Ours<'c> {
     pub(crate) gateway: &'c Gateway,
     /// Where clients reach it, or why they do not.
     pub(crate) address: Result<Vec<String>, BadAddress>,
+    /// Its own listeners, and behind them those of its sets.
     pub(crate) listeners: Vec<Judged<'c>>,
+    /// The ListenerSets that name it, in the order of their precedence.
+    pub(crate) sets: Vec<Set<'c>>,
+}
+
+/// A ListenerSet that names a gateway of ours.
+pub(crate) struct Set<'c> {
+    pub(crate) key: &'c Key,
+    pub(crate) set: &'c ListenerSet,
+    /// Whether the gateway lets its listeners in.
+    pub(crate) is_allowed: bool,
 }
 
 /// Why a gateway has no address.
@@ -32,6 +43,8 @@ pub(crate) enum BadAddress {
 /// A listener, and what became of it.
 pub(crate) struct Judged<'c> {
     pub(crate) listener: &'c Listener,
+    /// The ListenerSet that it is of; none: the gateway itself.
+    pub(crate) set: Option<&'c Key>,
     /// The socket of Titan's that serves it, where it is served.
     pub(crate) socket: Option<Socket>,
     /// The kinds of routes that may attach to it.
@@ -85,7 +98,12 @@ pub(crate) fn judged<'c>(
     let mut taken = Taken::default();
     let mut judge = |(key, gateway): (&'c Key, &'c Gateway)| {
         let address = addresses.of(key, gateway);
-        let mut listeners: Vec<_> = gateway.spec.listeners.iter().map(Judged::new).collect();
+        let sets = sets(cluster, (key, gateway));
+        let own = gateway.spec.listeners.iter().map(|it| Judged::new(it, None));
+        let of_sets = sets.iter().filter(|it| it.is_allowed).flat_map(|it| {
+            it.set.spec.listeners.iter().map(|listener| Judged::new(listener, Some(it.key)))
+        });
+        let mut listeners: Vec<_> = own.chain(of_sets).collect();
         for judged in &mut listeners {
             judged.judge((cluster, vault, settings), (key, gateway));
             let socket = address
@@ -94,9 +112,49 @@ pub(crate) fn judged<'c>(
                 .map(|it| socket(&settings.addressing, key, it, judged.listener));
             taken.give(judged, socket);
         }
-        Ours { key, gateway, address, listeners }
+        Ours { key, gateway, address, listeners, sets }
     };
     gateways.into_iter().map(&mut judge).collect()
+}
+
+/// The ListenerSets that name a gateway, the oldest first.
+fn sets<'c>(cluster: &'c Cluster, (key, gateway): (&Key, &Gateway)) -> Vec<Set<'c>> {
+    let names = |to: &crate::objects::ReferenceTo, namespace: &str| {
+        to.group.as_deref().is_none_or(|group| group == GATEWAY_GROUP)
+            && to.kind.as_deref().is_none_or(|kind| kind == "Gateway")
+            && to.name == key.name
+            && to.namespace.as_deref().unwrap_or(namespace) == key.namespace
+    };
+    let all = cluster.listener_sets.iter();
+    let all = all.filter(|(its, set)| names(&set.spec.parent_ref, &its.namespace));
+    let allowed = &gateway.spec.allowed_listeners.namespaces;
+    let mut sets: Vec<_> = all
+        .map(|(its, set)| {
+            let is_allowed =
+                lets_in(cluster, (allowed, "None"), (&key.namespace, &its.namespace));
+            Set { key: its, set, is_allowed }
+        })
+        .collect();
+    sets.sort_by_key(|it| it.set.metadata.precedence());
+    sets
+}
+
+/// Whether objects of a namespace are let in by one of `own`, which takes those of `default` where it does not say.
+pub(crate) fn lets_in(
+    cluster: &Cluster,
+    (allowed, default): (&Namespaces, &str),
+    (own, namespace): (&str, &str),
+) -> bool {
+    match allowed.from.as_deref().unwrap_or(default) {
+        "All" => true,
+        "Same" => own == namespace,
+        "Selector" => {
+            let mut namespaces = cluster.namespaces.values().map(|it| &it.metadata);
+            let labels = namespaces.find(|it| it.name == namespace).map(|it| &it.labels);
+            labels.zip(allowed.selector.as_ref()).is_some_and(|(labels, it)| it.selects(labels))
+        }
+        _ => false,
+    }
 }
 
 /// Where a listener of a gateway is, with that address.
@@ -112,9 +170,10 @@ fn socket(addressing: &Addressing, key: &Key, address: &[String], listener: &Lis
 }
 
 impl<'c> Judged<'c> {
-    fn new(listener: &'c Listener) -> Judged<'c> {
+    fn new(listener: &'c Listener, set: Option<&'c Key>) -> Judged<'c> {
         Judged {
             listener,
+            set,
             socket: None,
             kinds: Vec::new(),
             refusal: None,
@@ -138,7 +197,11 @@ impl<'c> Judged<'c> {
         self.unresolved = bad;
         if protocol == "HTTPS" || protocol == "TLS" && !self.passes_through() {
             let (cluster, vault, settings) = with;
-            self.take_certificates((cluster, vault, settings), &key.namespace);
+            let who = match self.set {
+                Some(set) => ("ListenerSet", set.namespace.as_str()),
+                None => ("Gateway", key.namespace.as_str()),
+            };
+            self.take_certificates((cluster, vault, settings), who);
             self.ask_clients((cluster, vault, settings), (key, gateway));
         }
     }
@@ -146,7 +209,7 @@ impl<'c> Judged<'c> {
     fn take_certificates(
         &mut self,
         (cluster, vault, settings): (&Cluster, &mut Vault, &Settings),
-        namespace: &str,
+        who: Who<'_>,
     ) {
         let tls = self.listener.tls.clone().unwrap_or_default();
         if tls.mode.as_deref() == Some("Passthrough") {
@@ -155,7 +218,7 @@ impl<'c> Judged<'c> {
         }
         for to in &tls.certificate_refs {
             let with = (cluster, &mut *vault, settings.folder.as_path());
-            match credentials::certificate(with, ("Gateway", namespace), to) {
+            match credentials::certificate(with, who, to) {
                 Ok(certificate) => self.certificates.push(certificate),
                 Err(why) => self.unresolved = Some(why),
             }
@@ -266,9 +329,18 @@ struct Use {
 
 impl Taken {
     fn give(&mut self, judged: &mut Judged<'_>, socket: Option<Socket>) {
-        let Some(socket) = socket.filter(|_| judged.takes_routes()) else { return };
+        // Ports of UDP are others.
+        let Some(socket) = socket.filter(|_| judged.listener.protocol != "UDP") else { return };
         let host = judged.hostname().to_ascii_lowercase();
         let (protocol, clients) = (judged.listener.protocol.clone(), judged.clients.clone());
+        if !judged.takes_routes() {
+            let used = self.sockets.get(&socket.name).filter(|used| used.protocol != protocol);
+            judged.conflict = used.map(|_| Unusable {
+                reason: "ProtocolConflict",
+                message: format!("port {}: a listener before it has another protocol", socket.port),
+            });
+            return;
+        }
         let fresh =
             || Use { protocol: protocol.clone(), clients: clients.clone(), hosts: BTreeSet::new() };
         let used = self.sockets.entry(socket.name.clone()).or_insert_with(fresh);

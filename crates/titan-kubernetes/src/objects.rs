@@ -11,9 +11,9 @@ mod route;
 mod policy;
 
 pub use gateway::{
-    AllowedRoutes, CertificateValidation, FrontendTls, Gateway, GatewayAddress, GatewayClass,
-    GatewayClassSpec, GatewaySpec, GatewayTls, Listener, ListenerTls, PortTls, RouteKind,
-    RouteNamespaces, TlsConfig,
+    AllowedListeners, AllowedRoutes, CertificateValidation, FrontendTls, Gateway, GatewayAddress, GatewayClass,
+    GatewayClassSpec, GatewaySpec, GatewayTls, Listener, ListenerSet, ListenerSetSpec, ListenerTls, PortTls, RouteKind,
+    Namespaces, TlsConfig,
 };
 pub use meta::{Key, LabelSelector, Meta, Object, Requirement};
 pub use policy::{

@@ -5,7 +5,7 @@ use crate::backend_tls::Policies;
 use crate::cluster::{Cluster, GATEWAY_GROUP, Kind};
 use crate::condition::{Condition, written};
 use crate::credentials::Unusable;
-use crate::gateways::{BadAddress, Judged, Ours};
+use crate::gateways::{BadAddress, Judged, Ours, Set};
 use crate::objects::{GatewayClass, Key, ParentRef};
 use crate::settings::Settings;
 use crate::standing::{Became, Standing};
@@ -73,6 +73,7 @@ const FEATURES: &[&str] = &[
     "HTTPRouteRetryBackendTimeout",
     "HTTPRouteRetryConnectionError",
     "HTTPRouteSchemeRedirect",
+    "ListenerSet",
     "ReferenceGrant",
 ];
 
@@ -98,6 +99,9 @@ pub(crate) fn changes(
     }
     for ours in gateways {
         wanted.push((Kind::Gateway, ours.key, of_gateway(ours, with)));
+        for set in &ours.sets {
+            wanted.push((Kind::ListenerSet, set.key, of_set(ours, set, with)));
+        }
     }
     for route in routes {
         wanted.push((route.kind, route.key, of_route(route, with)));
@@ -148,32 +152,20 @@ fn of_gateway(ours: &Ours<'_>, (_, _, standing, now): With<'_>) -> Value {
     let (status, generation) = (&ours.gateway.status, ours.gateway.metadata.generation);
     let mut is_serving = false;
     let mut is_valid = true;
-    let listeners: Vec<_> = ours
-        .listeners
-        .iter()
+    let own = || ours.listeners.iter().filter(|it| it.set.is_none());
+    let listeners: Vec<_> = own()
         .map(|judged| {
-            let before = status["listeners"].as_array().into_iter().flatten();
-            let before = before.clone().find(|it| it["name"] == judged.listener.name);
-            let before = before.map_or(&Value::Null, |it| &it["conditions"]);
             let conditions = of_listener(judged, standing);
-            is_serving |=
-                conditions.iter().any(|it| it.of_type == "Programmed" && it.holds == Some(true));
+            is_serving |= is_programmed(&conditions);
             is_valid &= judged.refusal.is_none()
                 && judged.conflict.is_none()
                 && judged.unresolved.is_none();
-            let kinds =
-                judged.kinds.iter().map(|kind| json!({ "group": GATEWAY_GROUP, "kind": kind }));
-            json!({
-                "name": judged.listener.name,
-                "attachedRoutes": judged.attached,
-                "supportedKinds": kinds.collect::<Vec<_>>(),
-                "conditions": written(&conditions, before, generation, now),
-            })
+            listener_entry(judged, &conditions, status, (generation, now))
         })
         .collect();
     let accepted = match &ours.address {
         Err(BadAddress::Unsupported(why)) => Condition::no("Accepted", "UnsupportedAddress", why),
-        _ if ours.listeners.iter().all(|it| it.refusal.is_some() || it.conflict.is_some()) => {
+        _ if own().all(|it| it.refusal.is_some() || it.conflict.is_some()) => {
             Condition::no("Accepted", "ListenersNotValid", "none of its listeners can be served")
         }
         _ if !is_valid => {
@@ -200,16 +192,94 @@ fn of_gateway(ours: &Ours<'_>, (_, _, standing, now): With<'_>) -> Value {
         let is_ip = address.parse::<std::net::IpAddr>().is_ok();
         json!({ "type": if is_ip { "IPAddress" } else { "Hostname" }, "value": address })
     });
-    json!({
+    let mut wanted = json!({
         "addresses": addresses.collect::<Vec<_>>(),
         "conditions": written(&[accepted, programmed], &status["conditions"], generation, now),
         "listeners": listeners,
+    });
+    let attached = ours.sets.iter().filter(|set| refusal_of(ours, set).is_none()).count();
+    // Older definitions of Gateway API do not know the field.
+    if attached > 0 || !status["attachedListenerSets"].is_null() {
+        wanted["attachedListenerSets"] = attached.into();
+    }
+    wanted
+}
+
+/// The listeners of a set, if they are let in.
+fn listeners_of<'o, 'c>(ours: &'o Ours<'c>, set: &Set<'c>) -> impl Iterator<Item = &'o Judged<'c>> {
+    ours.listeners.iter().filter(move |it| it.set == Some(set.key))
+}
+
+/// Why a set adds nothing to its gateway.
+fn refusal_of(ours: &Ours<'_>, set: &Set<'_>) -> Option<(&'static str, &'static str)> {
+    if !set.is_allowed {
+        return Some(("NotAllowed", "`allowedListeners` of the gateway does not let it in"));
+    }
+    if ours.address.is_err() {
+        return Some(("ParentNotAccepted", "the gateway has no address: see its status"));
+    }
+    let is_empty = listeners_of(ours, set).all(|it| it.socket.is_none());
+    is_empty.then_some(("ListenersNotValid", "none of its listeners can be served"))
+}
+
+fn of_set(ours: &Ours<'_>, set: &Set<'_>, (_, _, standing, now): With<'_>) -> Value {
+    let (status, generation) = (&set.set.status, set.set.metadata.generation);
+    let (mut is_serving, mut is_valid) = (false, true);
+    let listeners: Vec<_> = listeners_of(ours, set)
+        .map(|judged| {
+            let conditions = of_listener(judged, standing);
+            is_serving |= is_programmed(&conditions);
+            is_valid &= judged.socket.is_some() && judged.unresolved.is_none();
+            listener_entry(judged, &conditions, status, (generation, now))
+        })
+        .collect();
+    let conditions = match refusal_of(ours, set) {
+        Some((reason, why)) => {
+            let of_parent = reason == "ParentNotAccepted";
+            let programmed = if of_parent { "ParentNotProgrammed" } else { reason };
+            [Condition::no("Accepted", reason, why), Condition::no("Programmed", programmed, why)]
+        }
+        None => {
+            let reason = if is_valid { "Accepted" } else { "ListenersNotValid" };
+            let programmed = match is_serving {
+                true => Condition::yes("Programmed", "Programmed"),
+                false => Condition::unknown("Programmed", "Pending", "it is about to be served"),
+            };
+            [Condition::yes("Accepted", reason), programmed]
+        }
+    };
+    json!({
+        "conditions": written(&conditions, &status["conditions"], generation, now),
+        "listeners": listeners,
+    })
+}
+
+fn is_programmed(conditions: &[Condition]) -> bool {
+    conditions.iter().any(|it| it.of_type == "Programmed" && it.holds == Some(true))
+}
+
+/// What the status of a gateway or a ListenerSet says of one listener.
+fn listener_entry(
+    judged: &Judged<'_>,
+    conditions: &[Condition],
+    status: &Value,
+    (generation, now): (i64, &str),
+) -> Value {
+    let before = status["listeners"].as_array().into_iter().flatten();
+    let before = before.clone().find(|it| it["name"] == judged.listener.name);
+    let before = before.map_or(&Value::Null, |it| &it["conditions"]);
+    let kinds = judged.kinds.iter().map(|kind| json!({ "group": GATEWAY_GROUP, "kind": kind }));
+    json!({
+        "name": judged.listener.name,
+        "attachedRoutes": judged.attached,
+        "supportedKinds": kinds.collect::<Vec<_>>(),
+        "conditions": written(conditions, before, generation, now),
     })
 }
 
 fn of_listener(judged: &Judged<'_>, standing: &Standing) -> Vec<Condition> {
     let Judged { refusal, conflict, unresolved, .. } = judged;
-    let accepted = match (refusal, conflict) {
+    let accepted = match (conflict, refusal) {
         (Some(Unusable { reason, message }), _) | (None, Some(Unusable { reason, message })) => {
             Condition::no("Accepted", reason, message)
         }
@@ -226,6 +296,9 @@ fn of_listener(judged: &Judged<'_>, standing: &Standing) -> Vec<Condition> {
         None => Condition { holds: Some(false), ..Condition::yes("Conflicted", "NoConflicts") },
     };
     let programmed = match &judged.socket {
+        None if let Some(Unusable { reason, message }) = conflict => {
+            Condition::no("Programmed", reason, message)
+        }
         None => {
             Condition::no("Programmed", "Invalid", "it is not served: see the other conditions")
         }

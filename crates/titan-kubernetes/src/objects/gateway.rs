@@ -28,10 +28,33 @@ pub struct GatewaySpec {
     pub gateway_class_name: String,
     /// Its listeners.
     pub listeners: Vec<Listener>,
+    /// Which ListenerSets may add to them.
+    pub allowed_listeners: AllowedListeners,
     /// The addresses that it asks for.
     pub addresses: Vec<GatewayAddress>,
     /// TLS of all of its listeners.
     pub tls: Option<GatewayTls>,
+}
+
+/// The ListenerSets that may add listeners to a gateway.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct AllowedListeners {
+    /// The namespaces that they may be in; without `from` none.
+    pub namespaces: Namespaces,
+}
+
+/// More listeners for a gateway.
+pub type ListenerSet = Object<ListenerSetSpec>;
+
+/// Listeners, and the gateway that they are for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ListenerSetSpec {
+    /// The gateway.
+    pub parent_ref: ReferenceTo,
+    /// The listeners.
+    pub listeners: Vec<Listener>,
 }
 
 /// An address that a gateway asks for.
@@ -123,19 +146,19 @@ pub struct ListenerTls {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct AllowedRoutes {
-    /// The namespaces that they may be in.
-    pub namespaces: RouteNamespaces,
+    /// The namespaces that they may be in; without `from` that of the listener.
+    pub namespaces: Namespaces,
     /// Their kinds; empty: all that the protocol takes.
     pub kinds: Vec<RouteKind>,
 }
 
-/// Namespaces of routes.
+/// Namespaces of routes, or of ListenerSets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct RouteNamespaces {
-    /// `Same`, the default, `All` or `Selector`.
+pub struct Namespaces {
+    /// `Same`, `All`, `None` or `Selector`.
     pub from: Option<String>,
-    /// For the last one.
+    /// For `Selector`.
     pub selector: Option<LabelSelector>,
 }
 

@@ -9,6 +9,7 @@
 mod attaching;
 mod backends;
 mod gateways;
+mod listener_sets;
 mod routes;
 mod tls_routes;
 

@@ -25,10 +25,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- /* What is read of one namespace, or of all. */ -}}
 {{- define "titan.rules" -}}
 - apiGroups: [gateway.networking.k8s.io]
-  resources: [gateways, httproutes, grpcroutes, tlsroutes, referencegrants, backendtlspolicies]
+  resources: [gateways, listenersets, httproutes, grpcroutes, tlsroutes, referencegrants, backendtlspolicies]
   verbs: [get, list, watch]
 - apiGroups: [gateway.networking.k8s.io]
-  resources: [gateways/status, httproutes/status, grpcroutes/status, tlsroutes/status, backendtlspolicies/status]
+  resources: [gateways/status, listenersets/status, httproutes/status, grpcroutes/status, tlsroutes/status, backendtlspolicies/status]
   verbs: [patch]
 - apiGroups: [discovery.k8s.io]
   resources: [endpointslices]
