@@ -199,11 +199,11 @@ func TestTheAPIServerTakesWhatTheChartMakes(t *testing.T) {
 
 func TestRightsEndAtTheNamespacesThatAreRead(t *testing.T) {
 	all := rendered(t)
-	if kinds := kindsOf(all); kinds["Role"] != 0 || kinds["ClusterRole"] != 1 {
+	if kinds := kindsOf(all); kinds["Role"] != 1 || kinds["ClusterRole"] != 1 {
 		t.Errorf("for all namespaces: %v", kinds)
 	}
 	two := rendered(t, `namespaces=["shop", "gateways"]`)
-	if kinds := kindsOf(two); kinds["Role"] != 2 || kinds["RoleBinding"] != 2 || kinds["ClusterRole"] != 1 {
+	if kinds := kindsOf(two); kinds["Role"] != 3 || kinds["RoleBinding"] != 3 || kinds["ClusterRole"] != 1 {
 		t.Errorf("for two namespaces: %v", kinds)
 	}
 	rules, err := json.Marshal(find(t, two, "ClusterRole", "").Object["rules"])

@@ -144,21 +144,29 @@ func grantRights() error {
 	if err != nil {
 		return err
 	}
+	granted := map[string]bool{}
 	for _, object := range objects {
-		if object.GetKind() != "ClusterRole" {
+		kind, name, namespace := object.GetKind(), object.GetName(), object.GetNamespace()
+		role := rbac.RoleRef{APIGroup: rbac.GroupName, Kind: kind, Name: name}
+		subjects := []rbac.Subject{{APIGroup: rbac.GroupName, Kind: rbac.UserKind, Name: account}}
+		var binding client.Object
+		switch kind {
+		case "ClusterRole":
+			binding = &rbac.ClusterRoleBinding{ObjectMeta: meta.ObjectMeta{Name: name}, RoleRef: role, Subjects: subjects}
+		case "Role":
+			binding = &rbac.RoleBinding{ObjectMeta: meta.ObjectMeta{Name: name, Namespace: namespace}, RoleRef: role, Subjects: subjects}
+		default:
 			continue
 		}
-		if err := api.Create(context.Background(), object); err != nil {
+		granted[kind] = true
+		if err := errors.Join(api.Create(context.Background(), object), api.Create(context.Background(), binding)); err != nil {
 			return err
 		}
-		binding := &rbac.ClusterRoleBinding{
-			ObjectMeta: meta.ObjectMeta{Name: object.GetName()},
-			RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: object.GetName()},
-			Subjects:   []rbac.Subject{{APIGroup: rbac.GroupName, Kind: rbac.UserKind, Name: account}},
-		}
-		return api.Create(context.Background(), binding)
 	}
-	return errors.New("the chart has no ClusterRole")
+	if !granted["ClusterRole"] || !granted["Role"] {
+		return errors.New("the chart lacks a ClusterRole, or a Role for the lease")
+	}
+	return nil
 }
 
 // respond has requests answered at the address of the node, and returns the port.
@@ -227,13 +235,19 @@ type titan struct {
 // start runs a gateway whose state is in the directory.
 func start(t *testing.T, directory, kubeconfig string) *titan {
 	t.Helper()
+	return startWith(t, directory, kubeconfig, "127.0.0.1:8484", probes)
+}
+
+// startWith runs one with these addresses of its admin interface.
+func startWith(t *testing.T, directory, kubeconfig, admin, probes string) *titan {
+	t.Helper()
 	program := os.Getenv("TITAN_PROGRAM")
 	if program == "" {
 		t.Fatal("TITAN_PROGRAM does not name the gateway: make cluster does")
 	}
 	folder := t.TempDir()
 	settings := filepath.Join(folder, "titan.yaml")
-	text := fmt.Sprintf("workers: 1\nadmin: { socket: %q, probes: %q }\n", filepath.Join(directory, "admin.sock"), probes)
+	text := fmt.Sprintf("workers: 1\nadmin: { address: %q, socket: %q, probes: %q }\n", admin, filepath.Join(directory, "admin.sock"), probes)
 	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -548,4 +562,68 @@ func upgrade(directory string) int {
 	var told struct{ Pid int }
 	_ = json.NewDecoder(response.Body).Decode(&told)
 	return told.Pid
+}
+
+// lease is who writes statuses.
+const lease = `
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: { name: titan-test-gateway, namespace: default }
+spec: { holderIdentity: %q, leaseDurationSeconds: 60 }
+`
+
+// holder reads who writes statuses.
+func holder(t *testing.T) string {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	object.SetAPIVersion("coordination.k8s.io/v1")
+	object.SetKind("Lease")
+	if err := api.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "titan-test-gateway"}, object); err != nil {
+		return err.Error()
+	}
+	who, _, _ := unstructured.NestedString(object.Object, "spec", "holderIdentity")
+	return who
+}
+
+func TestOneOfSeveralGatewaysWritesStatuses(t *testing.T) {
+	before := start(t, private(t), kubeconfig)
+	where := address(t) + ":80"
+	before.kill()
+	if err := apply(t.Context(), fmt.Sprintf(lease, "another")); err != nil {
+		t.Fatal(err)
+	}
+	gateways := []*titan{
+		start(t, private(t), kubeconfig),
+		startWith(t, private(t), kubeconfig, "127.0.0.1:8485", "127.0.0.1:9903"),
+	}
+	await(t, "it is ready", isReady)
+	applied(t, fmt.Sprintf(route, "first", "{}"))
+	await(t, "a gateway that does not write statuses serves", serves(where, "first.example.com"))
+	accepted := func(name string) func() error {
+		return func() error { return conditionOf(t, "HTTPRoute", name, "Accepted")("True/Accepted") }
+	}
+	if err := accepted("first")(); err == nil || err.Error() != "no condition Accepted" {
+		t.Fatalf("a status was written beside the holder of the lease: %v", err)
+	}
+	if err := apply(t.Context(), fmt.Sprintf(lease, "")); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "one of them writes the status", accepted("first"))
+	first := -1
+	await(t, "one of them holds the lease", func() error {
+		who := holder(t)
+		for at, gateway := range gateways {
+			if strings.HasSuffix(who, fmt.Sprintf("-%d", gateway.command.Process.Pid)) {
+				first = at
+				return nil
+			}
+		}
+		return errors.New(who)
+	})
+	gateways[first].kill()
+	applied(t, fmt.Sprintf(route, "second", "{}"))
+	await(t, "the other one writes the next status", accepted("second"))
+	if who := holder(t); !strings.HasSuffix(who, fmt.Sprintf("-%d", gateways[1-first].command.Process.Pid)) {
+		t.Fatalf("%s holds the lease", who)
+	}
 }

@@ -4,12 +4,14 @@
 //! API server -> Watched -> translate -> Outlet -> program
 //!                 ^           |                     |
 //!             statuses <------+<------ Standing <- Verdict
+//!             (Election)
 //! ```
 //!
 //! A burst of news is translated once. An API server that cannot be reached leaves all as it is.
 
 use crate::backends::Pods;
 use crate::credentials::Vault;
+use crate::election::Election;
 use crate::folder::Folder;
 use crate::settings::Settings;
 use crate::standing::Standing;
@@ -114,6 +116,8 @@ impl Controller {
         let Controller { client, namespaces, settings, folder } = self;
         let watched = Watched::new(&client, &namespaces);
         let (statuses, wanted) = watch::channel(Vec::new());
+        let (leading, leads) = watch::channel(false);
+        let mut election = Election::new(&client, &settings.controller, &namespaces);
         let mut running = Running {
             watched,
             settings,
@@ -128,8 +132,10 @@ impl Controller {
         };
         tokio::select! {
             () = running.run(publish, &complain) => {}
-            () = writer::write(client, wanted, complain.clone()) => {}
+            () = election.run(&leading, &complain) => {}
+            () = writer::write(client, wanted, leads, complain.clone()) => {}
         }
+        election.resign().await;
     }
 }
 

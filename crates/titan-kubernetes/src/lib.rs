@@ -23,6 +23,7 @@
 //! | what is said of objects | [`statuses`] |
 //! | all of it together | [`translate`] |
 //! | the objects of a cluster as they change | `watch` |
+//! | which of several gateways writes statuses | `election` |
 //! | statuses on their way back | `writer` |
 //! | the folder with certificates | `folder` |
 //! | from news to documents and statuses | [`controller`] |
@@ -70,6 +71,8 @@ mod tls_routes;
 pub mod translate;
 
 mod watch;
+
+mod election;
 
 mod writer;
 

@@ -17,14 +17,19 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// After how long what failed is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Writes what is to be written, the newest list alone, until there is nobody any more who says it. `complain` tells what goes wrong.
+/// Writes what is to be written, the newest list alone, until there is nobody any more who says it, while this gateway is the one of
+/// several that `leads`. `complain` tells what goes wrong.
 pub(crate) async fn write(
     client: Client,
     mut wanted: watch::Receiver<Vec<StatusChange>>,
+    mut leads: watch::Receiver<bool>,
     complain: impl Fn(String),
 ) {
     while wanted.changed().await.is_ok() {
         loop {
+            if leads.wait_for(|it| *it).await.is_err() {
+                return;
+            }
             let changes = wanted.borrow_and_update().clone();
             let failures: Vec<_> = stream::iter(changes)
                 .map(|change| write_one(&client, change))
