@@ -30,6 +30,8 @@ pub(crate) enum Backend {
 pub(crate) enum Protocol {
     /// HTTP/1.1.
     Http,
+    /// HTTP over TLS, with whatever certificate.
+    Https,
     /// HTTP/2.
     Grpc,
     /// Whatever clients speak, once the gateway has decrypted it.
@@ -89,10 +91,16 @@ impl<'c> Backends<'c> {
         self.pods.insert(feed, pods);
         let mut upstream = Map::from_iter([("endpoints".to_owned(), json!([endpoint]))]);
         let carries_http = !matches!(protocol, Protocol::Raw | Protocol::Encrypted);
-        let speaks_there = if carries_http { speaks } else { "h1" };
+        let speaks_there = match speaks {
+            "https" => "auto",
+            _ if carries_http => speaks,
+            _ => "h1",
+        };
         upstream.insert("protocol".to_owned(), speaks_there.into());
         if let Some(BackendTls::Verified(tls)) = tls {
             upstream.insert("tls".to_owned(), tls);
+        } else if protocol == Protocol::Https {
+            upstream.insert("tls".to_owned(), json!({ "verify": false }));
         }
         let parts = [key.namespace.as_str(), &key.name, &number, speaks];
         let parts = if speaks == "h1" { &parts[..3] } else { &parts };
@@ -161,6 +169,7 @@ impl<'c> Backends<'c> {
 /// What is spoken to pods.
 fn spoken(port: &ServicePort, protocol: Protocol, has_tls: bool) -> &'static str {
     match (port.app_protocol.as_deref(), protocol) {
+        (_, Protocol::Https) if !has_tls => "https",
         (_, Protocol::Raw) => "raw",
         (_, Protocol::Encrypted) => "encrypted",
         (_, Protocol::Grpc) | (Some("kubernetes.io/h2c"), _) => "h2",

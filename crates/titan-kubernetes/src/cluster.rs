@@ -1,8 +1,9 @@
 //! All that is known of a cluster, kept by one task alone.
 
 use crate::objects::{
-    BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute, Key,
-    ListenerSet, Meta, Namespace, Object, ReferenceGrant, Secret, Service, TlsRoute,
+    BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute,
+    Ingress, IngressClass, Key, ListenerSet, Meta, Namespace, Object, ReferenceGrant, Secret,
+    Service, TlsRoute,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -17,6 +18,10 @@ pub enum Kind {
     Gateway,
     /// `ListenerSet`.
     ListenerSet,
+    /// `IngressClass`.
+    IngressClass,
+    /// `Ingress`.
+    Ingress,
     /// `HTTPRoute`.
     HttpRoute,
     /// `GRPCRoute`.
@@ -44,10 +49,12 @@ pub const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 13] = [
+    pub const ALL: [Kind; 15] = [
         Kind::GatewayClass,
         Kind::Gateway,
         Kind::ListenerSet,
+        Kind::IngressClass,
+        Kind::Ingress,
         Kind::HttpRoute,
         Kind::GrpcRoute,
         Kind::TlsRoute,
@@ -66,6 +73,8 @@ impl Kind {
             Kind::GatewayClass => "GatewayClass",
             Kind::Gateway => "Gateway",
             Kind::ListenerSet => "ListenerSet",
+            Kind::IngressClass => "IngressClass",
+            Kind::Ingress => "Ingress",
             Kind::HttpRoute => "HTTPRoute",
             Kind::GrpcRoute => "GRPCRoute",
             Kind::TlsRoute => "TLSRoute",
@@ -84,6 +93,7 @@ impl Kind {
         match self {
             Kind::ReferenceGrant => (GATEWAY_GROUP, "v1beta1"),
             Kind::EndpointSlice => ("discovery.k8s.io", "v1"),
+            Kind::Ingress | Kind::IngressClass => ("networking.k8s.io", "v1"),
             Kind::Namespace | Kind::Service | Kind::Secret | Kind::ConfigMap => ("", "v1"),
             Kind::GatewayClass
             | Kind::Gateway
@@ -99,7 +109,7 @@ impl Kind {
     pub fn plural(self) -> String {
         let name = self.name().to_ascii_lowercase();
         match self {
-            Kind::GatewayClass => format!("{name}es"),
+            Kind::GatewayClass | Kind::Ingress | Kind::IngressClass => format!("{name}es"),
             Kind::BackendTlsPolicy => name.replace("policy", "policies"),
             _ => format!("{name}s"),
         }
@@ -107,7 +117,7 @@ impl Kind {
 
     /// Whether its objects are in no namespace.
     pub fn is_of_cluster(self) -> bool {
-        matches!(self, Kind::GatewayClass | Kind::Namespace)
+        matches!(self, Kind::GatewayClass | Kind::IngressClass | Kind::Namespace)
     }
 }
 
@@ -120,6 +130,10 @@ pub struct Cluster {
     pub gateways: BTreeMap<Key, Gateway>,
     /// More listeners for gateways.
     pub listener_sets: BTreeMap<Key, ListenerSet>,
+    /// Classes of Ingresses.
+    pub ingress_classes: BTreeMap<Key, IngressClass>,
+    /// Ingresses.
+    pub ingresses: BTreeMap<Key, Ingress>,
     /// Routes for HTTP.
     pub http_routes: BTreeMap<Key, HttpRoute>,
     /// Routes for gRPC.
@@ -149,6 +163,8 @@ impl Cluster {
             Kind::GatewayClass => noted(&mut self.classes, key, object),
             Kind::Gateway => noted(&mut self.gateways, key, object),
             Kind::ListenerSet => noted(&mut self.listener_sets, key, object),
+            Kind::IngressClass => noted(&mut self.ingress_classes, key, object),
+            Kind::Ingress => noted(&mut self.ingresses, key, object),
             Kind::HttpRoute => noted(&mut self.http_routes, key, object),
             Kind::GrpcRoute => noted(&mut self.grpc_routes, key, object),
             Kind::TlsRoute => noted(&mut self.tls_routes, key, object),
@@ -178,6 +194,8 @@ impl Cluster {
             Kind::GatewayClass => self.classes.retain(|key, _| is_kept(key)),
             Kind::Gateway => self.gateways.retain(|key, _| is_kept(key)),
             Kind::ListenerSet => self.listener_sets.retain(|key, _| is_kept(key)),
+            Kind::IngressClass => self.ingress_classes.retain(|key, _| is_kept(key)),
+            Kind::Ingress => self.ingresses.retain(|key, _| is_kept(key)),
             Kind::HttpRoute => self.http_routes.retain(|key, _| is_kept(key)),
             Kind::GrpcRoute => self.grpc_routes.retain(|key, _| is_kept(key)),
             Kind::TlsRoute => self.tls_routes.retain(|key, _| is_kept(key)),
@@ -200,6 +218,7 @@ impl Cluster {
             Kind::GatewayClass => self.classes.get(key).map(both),
             Kind::Gateway => self.gateways.get(key).map(both),
             Kind::ListenerSet => self.listener_sets.get(key).map(both),
+            Kind::Ingress => self.ingresses.get(key).map(|it| (&it.metadata.meta, &it.status)),
             Kind::HttpRoute => self.http_routes.get(key).map(both),
             Kind::GrpcRoute => self.grpc_routes.get(key).map(both),
             Kind::TlsRoute => self.tls_routes.get(key).map(both),

@@ -21,7 +21,7 @@ use crate::writer;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -127,6 +127,7 @@ impl Controller {
             delivered: Delivered::default(),
             undelivered: None,
             pods: Pods::new(),
+            warnings: BTreeSet::new(),
             due: None,
             statuses,
         };
@@ -157,6 +158,8 @@ struct Running {
     undelivered: Option<String>,
     /// Where pods listen, as was told last.
     pods: Pods,
+    /// What was warned of last.
+    warnings: BTreeSet<String>,
     /// When news are translated: so long after the last, and after the first of them.
     due: Option<(Instant, Instant)>,
     statuses: watch::Sender<Vec<crate::statuses::StatusChange>>,
@@ -218,8 +221,10 @@ impl Running {
     fn translate(&mut self, publish: &mut impl FnMut(&Pods), complain: &impl Fn(String)) {
         let seconds = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
         let (cluster, now) = (&self.watched.cluster, seconds.to_string());
-        let Translation { documents, pods, vault, statuses } =
+        let Translation { documents, pods, vault, statuses, warnings } =
             translate(cluster, &self.settings, &self.standing, &now);
+        warnings.difference(&self.warnings).for_each(|it| complain(it.clone()));
+        self.warnings = warnings;
         if pods != self.pods {
             publish(&pods);
             self.pods = pods;

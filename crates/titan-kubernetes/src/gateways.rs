@@ -2,6 +2,7 @@
 
 use crate::cluster::{Cluster, GATEWAY_GROUP};
 use crate::credentials::{self, Unusable, Vault, Who};
+use crate::ingress::Ingresses;
 use crate::names::{hash, joined};
 use crate::objects::{Gateway, GatewayAddress, Key, Listener, ListenerSet, Namespaces, RouteKind};
 use crate::settings::{Addressing, Settings};
@@ -88,17 +89,21 @@ impl Judged<'_> {
 pub(crate) fn judged<'c>(
     cluster: &'c Cluster,
     classes: &BTreeSet<&str>,
-    settings: &Settings,
-    vault: &mut Vault,
+    (settings, vault): (&Settings, &mut Vault),
+    ingresses: &'c Ingresses,
 ) -> Vec<Ours<'c>> {
     let mut gateways: Vec<_> = cluster.gateways.iter().collect();
     gateways.retain(|(_, it)| classes.contains(it.spec.gateway_class_name.as_str()));
+    gateways.extend(ingresses.gateway.iter().map(|(key, gateway)| (key, gateway)));
     gateways.sort_by_key(|(_, gateway)| gateway.metadata.precedence());
     let mut addresses = Addresses::claimed(&gateways, &settings.addressing);
     let mut taken = Taken::default();
     let mut judge = |(key, gateway): (&'c Key, &'c Gateway)| {
         let address = addresses.of(key, gateway);
-        let sets = sets(cluster, (key, gateway));
+        let sets = match key.namespace.is_empty() {
+            true => of_ingresses(&ingresses.sets),
+            false => sets(cluster, (key, gateway)),
+        };
         let own = gateway.spec.listeners.iter().map(|it| Judged::new(it, None));
         let of_sets = sets.iter().filter(|it| it.is_allowed).flat_map(|it| {
             it.set.spec.listeners.iter().map(|listener| Judged::new(listener, Some(it.key)))
@@ -117,6 +122,11 @@ pub(crate) fn judged<'c>(
     gateways.into_iter().map(&mut judge).collect()
 }
 
+/// The listeners that Ingresses have certificates for.
+fn of_ingresses(sets: &BTreeMap<Key, ListenerSet>) -> Vec<Set<'_>> {
+    sets.iter().map(|(key, set)| Set { key, set, is_allowed: true }).collect()
+}
+
 /// The ListenerSets that name a gateway, the oldest first.
 fn sets<'c>(cluster: &'c Cluster, (key, gateway): (&Key, &Gateway)) -> Vec<Set<'c>> {
     let names = |to: &crate::objects::ReferenceTo, namespace: &str| {
@@ -130,8 +140,7 @@ fn sets<'c>(cluster: &'c Cluster, (key, gateway): (&Key, &Gateway)) -> Vec<Set<'
     let allowed = &gateway.spec.allowed_listeners.namespaces;
     let mut sets: Vec<_> = all
         .map(|(its, set)| {
-            let is_allowed =
-                lets_in(cluster, (allowed, "None"), (&key.namespace, &its.namespace));
+            let is_allowed = lets_in(cluster, (allowed, "None"), (&key.namespace, &its.namespace));
             Set { key: its, set, is_allowed }
         })
         .collect();
@@ -162,7 +171,11 @@ fn socket(addressing: &Addressing, key: &Key, address: &[String], listener: &Lis
     let port = listener.port;
     let (name, address) = match (addressing, address) {
         (Addressing::Own(_), [address, ..]) => {
-            (joined(&[&key.namespace, &key.name, &port.to_string()]), format!("{address}:{port}"))
+            let port_name = port.to_string();
+            let parts = [key.namespace.as_str(), &key.name, &port_name];
+            // The gateway of Ingresses is in no namespace.
+            let parts = if key.namespace.is_empty() { &parts[1..] } else { &parts };
+            (joined(parts), format!("{address}:{port}"))
         }
         _ => (format!("port-{port}"), format!(":{port}")),
     };

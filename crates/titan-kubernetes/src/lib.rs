@@ -11,6 +11,7 @@
 //! | what the command line says | [`settings`] |
 //! | who may name objects of other namespaces | `grants` |
 //! | certificates, keys, authorities | [`credentials`] |
+//! | what Ingresses become | `ingress` |
 //! | which gateways are ours, and where they listen | `gateways` |
 //! | which routes attach to which listeners | `attach` |
 //! | what routes match | `matches` |
@@ -47,6 +48,8 @@ pub mod settings;
 mod grants;
 
 pub mod credentials;
+
+mod ingress;
 
 mod gateways;
 

@@ -8,12 +8,18 @@ mod gateway;
 
 mod route;
 
+mod ingress;
+
 mod policy;
 
 pub use gateway::{
-    AllowedListeners, AllowedRoutes, CertificateValidation, FrontendTls, Gateway, GatewayAddress, GatewayClass,
-    GatewayClassSpec, GatewaySpec, GatewayTls, Listener, ListenerSet, ListenerSetSpec, ListenerTls, PortTls, RouteKind,
-    Namespaces, TlsConfig,
+    AllowedListeners, AllowedRoutes, CertificateValidation, FrontendTls, Gateway, GatewayAddress,
+    GatewayClass, GatewayClassSpec, GatewaySpec, GatewayTls, Listener, ListenerSet,
+    ListenerSetSpec, ListenerTls, Namespaces, PortTls, RouteKind, TlsConfig,
+};
+pub use ingress::{
+    Annotated, Ingress, IngressBackend, IngressClass, IngressClassSpec, IngressPath, IngressPaths,
+    IngressPort, IngressRule, IngressService, IngressSpec, IngressTls,
 };
 pub use meta::{Key, LabelSelector, Meta, Object, Requirement};
 pub use policy::{
@@ -21,9 +27,10 @@ pub use policy::{
     SubjectAltName, TargetRef, TlsValidation,
 };
 pub use route::{
-    BackendRef, Cors, Filter, Fraction, GrpcMatch, GrpcMethod, GrpcRoute, HeaderChanges, HttpMatch,
-    HttpRoute, Mirror, NameValue, ParentRef, PathMatch, PathModifier, Redirect, ReferenceTo, Retry,
-    Rewrite, RouteSpec, Rule, Timeouts, TlsRoute, ValueMatch,
+    AuthService, BackendRef, Cors, Filter, Fraction, GrpcMatch, GrpcMethod, GrpcRoute,
+    HeaderChanges, HttpMatch, HttpRoute, Mirror, More, NameValue, ParentRef, PathMatch,
+    PathModifier, Redirect, ReferenceTo, Retry, Rewrite, RouteSpec, Rule, Timeouts, TlsRoute,
+    ValueMatch,
 };
 pub use service::{
     ConfigMap, EndpointConditions, EndpointPort, EndpointSlice, Namespace, Secret, Service,

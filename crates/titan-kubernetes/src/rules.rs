@@ -5,7 +5,10 @@ use crate::credentials::{Unusable, Who};
 use crate::duration;
 use crate::filters::{self, Filters};
 use crate::matches::{MatchPath, unsupported};
-use crate::objects::{BackendRef, Key, Redirect, ReferenceTo, Retry, Rewrite, Rule, Timeouts};
+use crate::names::joined;
+use crate::objects::{
+    AuthService, BackendRef, Key, More, Redirect, ReferenceTo, Retry, Rewrite, Rule, Timeouts,
+};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,6 +21,8 @@ pub(crate) struct Action<'r> {
     rewrite: Option<&'r Rewrite>,
     /// The policies that its routes apply, by name.
     pub(crate) policies: Map<String, Value>,
+    /// Upstreams of its own, by name.
+    pub(crate) upstreams: Map<String, Value>,
     /// What of it leads to nothing.
     pub(crate) unresolved: Option<Unusable>,
 }
@@ -54,8 +59,13 @@ pub(crate) fn action<'r, M>(
         redirect: filters.redirect,
         rewrite: filters.rewrite,
         policies: Map::new(),
+        upstreams: Map::new(),
         unresolved: None,
     };
+    if let Some(Value::Object(fields)) = &rule.more.respond {
+        action.fields.clone_from(fields);
+        return Ok(action);
+    }
     if action.redirect.is_none() {
         action.serve(rule, making, &mut filters)?;
         action.mirror(&filters, making);
@@ -63,6 +73,7 @@ pub(crate) fn action<'r, M>(
     }
     action.apply("headers", filters.transform(), making.name);
     action.apply("cors", filters.cors.map(filters::cors), making.name);
+    action.add(&rule.more);
     Ok(action)
 }
 
@@ -94,7 +105,35 @@ impl Action<'_> {
 
     fn apply(&mut self, kind: &str, policy: Option<Value>, name: &str) {
         if let Some(policy) = policy {
-            self.policies.insert(crate::names::joined(&[name, kind]), policy);
+            self.policies.insert(joined(&[name, kind]), policy);
+        }
+    }
+
+    /// Adds what Gateway API has no words for.
+    fn add(&mut self, more: &More) {
+        if self.fields.contains_key("upstream") {
+            for (section, fields) in &more.fields {
+                let own = self.fields.entry(section).or_insert_with(|| json!({}));
+                fields.as_object().into_iter().flatten().for_each(|(key, value)| {
+                    own[key] = value.clone();
+                });
+            }
+        }
+        let mut policies = more.policies.clone();
+        if let Some(AuthService { endpoint, has_tls, policy }) = &more.auth {
+            let name = joined(&[&more.scope, "auth"]);
+            let mut upstream = json!({ "endpoints": [endpoint] });
+            if *has_tls {
+                upstream["tls"] = json!({});
+            }
+            self.upstreams.insert(name.clone(), upstream);
+            let mut asked = policy.clone();
+            asked["upstream"] = name.into();
+            policies.entry("authorise").or_insert_with(|| json!({}))["forward_auth"] = asked;
+        }
+        for (kind, policy) in policies {
+            let named = json!({ kind.clone(): policy });
+            self.policies.insert(joined(&[&more.scope, "ingress", &kind]), named);
         }
     }
 

@@ -6,6 +6,7 @@ use crate::cluster::{Cluster, GATEWAY_GROUP, Kind};
 use crate::condition::{Condition, written};
 use crate::credentials::Unusable;
 use crate::gateways::{BadAddress, Judged, Ours, Set};
+use crate::ingress::{self, Ingresses};
 use crate::objects::{GatewayClass, Key, ParentRef};
 use crate::settings::Settings;
 use crate::standing::{Became, Standing};
@@ -89,6 +90,7 @@ pub(crate) fn changes(
         &[Judgement<'_>],
         &Policies<'_>,
     ),
+    ingresses: &Ingresses,
 ) -> Vec<StatusChange> {
     let (cluster, ..) = with;
     let mut wanted = Vec::new();
@@ -97,13 +99,13 @@ pub(crate) fn changes(
     {
         wanted.push((Kind::GatewayClass, key, of_class(class, with.3)));
     }
-    for ours in gateways {
+    for ours in gateways.iter().filter(|it| !it.key.namespace.is_empty()) {
         wanted.push((Kind::Gateway, ours.key, of_gateway(ours, with)));
         for set in &ours.sets {
             wanted.push((Kind::ListenerSet, set.key, of_set(ours, set, with)));
         }
     }
-    for route in routes {
+    for route in routes.iter().filter(|it| it.kind != Kind::Ingress) {
         wanted.push((route.kind, route.key, of_route(route, with)));
     }
     for policy in policies.all() {
@@ -119,6 +121,11 @@ pub(crate) fn changes(
             wanted.push((Kind::BackendTlsPolicy, policy.key, json!({ "ancestors": entries })));
         }
     }
+    let of_all = gateways.iter().find(|it| it.key.namespace.is_empty());
+    let of_all = of_all.map(of_ingress);
+    for key in &ingresses.ours {
+        wanted.extend(of_all.clone().map(|status| (Kind::Ingress, key, status)));
+    }
     let change = |(kind, key, status): (Kind, &Key, Value)| {
         let (meta, before) = cluster.with_status(kind, key)?;
         let is_same = status.as_object()?.iter().all(|(name, value)| before[name] == *value);
@@ -126,6 +133,36 @@ pub(crate) fn changes(
         (!is_same).then(|| StatusChange { kind, key: key.clone(), resource_version, status })
     };
     wanted.into_iter().filter_map(change).collect()
+}
+
+/// Where clients reach Ingresses.
+fn of_ingress(ours: &Ours<'_>) -> Value {
+    let addresses = ours.address.iter().flatten().map(|address| {
+        let is_ip = address.parse::<std::net::IpAddr>().is_ok();
+        json!({ if is_ip { "ip" } else { "hostname" }: address })
+    });
+    let addresses: Vec<_> = addresses.collect();
+    if addresses.is_empty() {
+        json!({ "loadBalancer": {} })
+    } else {
+        json!({ "loadBalancer": { "ingress": addresses } })
+    }
+}
+
+/// What of Ingresses is not served, for people.
+pub(crate) fn warnings(routes: &[Judgement<'_>], standing: &Standing) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for route in routes.iter().filter(|it| it.kind == Kind::Ingress) {
+        let key = ingress::of_route(route.key);
+        let mut warn = |why: &str| warnings.push(format!("Ingress {key}: {why}"));
+        let of_parents = route.parents.iter().filter_map(|(_, it)| it.refusal.as_ref());
+        let all = of_parents.chain(&route.refusal).chain(&route.unresolved);
+        all.for_each(|why| warn(&why.message));
+        if let Became::Refused(why) = standing.of(&route.document) {
+            warn(why);
+        }
+    }
+    warnings
 }
 
 /// Whether a status of a route has entries of a controller. Those of others stay as they are.

@@ -6,6 +6,7 @@ use crate::cluster::{Cluster, Kind};
 use crate::credentials::{Unusable, Vault};
 use crate::gateways::{self, Ours, Socket};
 use crate::hostname;
+use crate::ingress::{self, annotations::Speaks};
 use crate::matches::{Match, Matching};
 use crate::names::{document, joined};
 use crate::objects::{Key, Object, RouteSpec, Rule};
@@ -27,6 +28,8 @@ pub struct Translation {
     pub vault: Vault,
     /// The statuses that are other than they should be.
     pub statuses: Vec<StatusChange>,
+    /// What is not served, and has no status that says so.
+    pub warnings: BTreeSet<String>,
 }
 
 /// Translates all that is known of a cluster. `now` is written where a condition changes.
@@ -40,7 +43,8 @@ pub fn translate(
     let is_ours = |name: &str| name == settings.controller;
     let classes = cluster.classes.values().filter(|it| is_ours(&it.spec.controller_name));
     let classes = classes.map(|it| it.metadata.name.as_str()).collect();
-    let mut gateways = gateways::judged(cluster, &classes, settings, &mut vault);
+    let ingresses = ingress::ingresses(cluster, settings);
+    let mut gateways = gateways::judged(cluster, &classes, (settings, &mut vault), &ingresses);
     let backends = Backends::new(cluster, &mut vault, &settings.folder);
     let mut translating = Translating {
         cluster,
@@ -52,6 +56,9 @@ pub fn translate(
 
     translating.routes(&mut gateways, &cluster.http_routes, (Kind::HttpRoute, Protocol::Http));
     translating.routes(&mut gateways, &cluster.grpc_routes, (Kind::GrpcRoute, Protocol::Grpc));
+    for (speaks, routes) in &ingresses.routes {
+        translating.routes(&mut gateways, routes, (Kind::Ingress, spoken(*speaks)));
+    }
     let connections = TlsRoutes::judged(cluster, &mut gateways, &mut translating.backends);
     translating.write_routes();
     translating.write_listeners(&gateways, &connections);
@@ -63,9 +70,12 @@ pub fn translate(
     let statuses = statuses::changes(
         (cluster, settings, standing, now),
         (&classes, &gateways, &judgements, &policies),
+        &ingresses,
     );
+    let warnings = statuses::warnings(&judgements, standing);
+    let warnings = warnings.into_iter().chain(ingresses.warnings.iter().cloned()).collect();
     let documents = documents.into_iter().map(|(name, value)| (name, document(value))).collect();
-    Translation { documents, pods, vault, statuses }
+    Translation { documents, pods, vault, statuses, warnings }
 }
 
 /// What is on its way from one to the other.
@@ -97,8 +107,10 @@ impl<'c> Translating<'c> {
         (kind, protocol): (Kind, Protocol),
     ) {
         for (key, object) in objects {
+            // Paths of an Ingress are those of an HTTPRoute.
+            let attached_as = if kind == Kind::Ingress { Kind::HttpRoute } else { kind };
             let attaching = Attaching {
-                kind: kind.name(),
+                kind: attached_as.name(),
                 meta: &object.metadata,
                 hostnames: &object.spec.hostnames,
             };
@@ -107,7 +119,7 @@ impl<'c> Translating<'c> {
                 Some((parent, attach::attached(self.cluster, gateways, &attaching, parent)?))
             };
             let parents: Vec<_> = parents.filter_map(attach).collect();
-            if parents.is_empty() && !statuses::has_ours(&object.status) {
+            if parents.is_empty() && kind != Kind::Ingress && !statuses::has_ours(&object.status) {
                 continue;
             }
             for (_, attached) in &parents {
@@ -115,7 +127,8 @@ impl<'c> Translating<'c> {
                     gateways[attached.gateway].listeners[*listener].attached += 1;
                 }
             }
-            let document = format!("{}/{key}", kind.name().to_ascii_lowercase());
+            let named = if kind == Kind::Ingress { ingress::of_route(key) } else { key.clone() };
+            let document = format!("{}/{named}", kind.name().to_ascii_lowercase());
             let ours = parents.iter().filter(|(_, it)| it.refusal.is_none());
             let named = ours.map(|(_, it)| gateways[it.gateway].key.clone()).collect();
             let made = self.rules(key, object, (kind, protocol), &named);
@@ -141,7 +154,8 @@ impl<'c> Translating<'c> {
     ) -> Result<Made<'r, M>, Unusable> {
         let (mut actions, mut unresolved) = (Vec::new(), None);
         for (at, rule) in object.spec.rules.iter().enumerate() {
-            let name = joined(&[&key.namespace, &key.name, short(kind), &at.to_string()]);
+            let route = key.name.replace(':', ".");
+            let name = joined(&[&key.namespace, &route, short(kind), &at.to_string()]);
             let mut making = Making {
                 who: (kind.name(), &key.namespace),
                 gateways,
@@ -168,7 +182,7 @@ impl<'c> Translating<'c> {
         if sockets.is_empty() {
             return Ok(());
         }
-        let (mut routes, mut policies) = (Vec::new(), Map::new());
+        let (mut routes, mut policies, mut upstreams) = (Vec::new(), Map::new(), Map::new());
         for (rule_at, (name, rule, action)) in actions.into_iter().enumerate() {
             let matches: Vec<_> =
                 rule.matches.iter().map(Matching::matching).collect::<Result<_, _>>()?;
@@ -194,11 +208,14 @@ impl<'c> Translating<'c> {
                 }
             }
             policies.extend(action.policies);
+            upstreams.extend(action.upstreams);
         }
         self.routes.append(&mut routes);
         let whole = self.documents.entry(document.to_owned()).or_insert_with(|| json!({}));
-        if !policies.is_empty() {
-            whole["policies"] = Value::Object(policies);
+        for (section, added) in [("policies", policies), ("upstreams", upstreams)] {
+            for (name, value) in added {
+                whole[section][name] = value;
+            }
         }
         Ok(())
     }
@@ -382,7 +399,20 @@ fn sockets(
     sockets
 }
 
+/// What is spoken to the pods of an Ingress.
+fn spoken(speaks: Speaks) -> Protocol {
+    match speaks {
+        Speaks::Http => Protocol::Http,
+        Speaks::Https => Protocol::Https,
+        Speaks::Grpc => Protocol::Grpc,
+    }
+}
+
 /// Tells names of routes of one kind from those of another one.
 fn short(kind: Kind) -> &'static str {
-    if kind == Kind::GrpcRoute { "grpc" } else { "http" }
+    match kind {
+        Kind::GrpcRoute => "grpc",
+        Kind::Ingress => "ingress",
+        _ => "http",
+    }
 }

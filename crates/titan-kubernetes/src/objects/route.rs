@@ -2,6 +2,7 @@
 
 use super::meta::Object;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 /// A route for HTTP.
 pub type HttpRoute = Object<RouteSpec<HttpMatch>>;
@@ -59,7 +60,36 @@ pub struct Rule<M> {
     /// What is tried again.
     pub retry: Option<Retry>,
     /// Ties clients to pods.
-    pub session_persistence: Option<serde_json::Value>,
+    pub session_persistence: Option<Value>,
+    /// What Gateway API has no words for: Ingresses ask for it.
+    #[serde(skip)]
+    pub more: More,
+}
+
+/// What Gateway API has no words for, in those of Titan's configuration.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct More {
+    /// What the names of its policies begin with: rules with the same one have them in common.
+    pub scope: String,
+    /// Fields of routes with an upstream.
+    pub fields: Map<String, Value>,
+    /// Policies, by their type.
+    pub policies: Map<String, Value>,
+    /// A service that decides about requests.
+    pub auth: Option<AuthService>,
+    /// A response in place of that of a backend: the fields of the route.
+    pub respond: Option<Value>,
+}
+
+/// A service that decides about requests.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AuthService {
+    /// Its host and port.
+    pub endpoint: String,
+    /// Whether it is asked over TLS.
+    pub has_tls: bool,
+    /// How it is asked.
+    pub policy: Value,
 }
 
 /// What an HTTP request has to be.

@@ -9,10 +9,13 @@
 mod attaching;
 mod backends;
 mod gateways;
+mod ingress;
 mod listener_sets;
 mod routes;
 mod tls_routes;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use titan_kubernetes::backends::Pods;
@@ -38,6 +41,7 @@ struct Translated {
     /// Where the pods listen that upstreams follow.
     pods: Pods,
     statuses: BTreeMap<String, Value>,
+    warnings: Vec<String>,
 }
 
 impl Objects {
@@ -105,6 +109,16 @@ impl Objects {
         self.slice(name, json!([{ "addresses": [address] }]))
     }
 
+    /// A secret with a certificate for `shop.io` and all below it.
+    fn certificate(&mut self, namespace: &str, name: &str) -> &mut Objects {
+        let names = ["shop.io".to_owned(), "*.shop.io".to_owned()];
+        let made = rcgen::generate_simple_self_signed(names).unwrap();
+        let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+        let [certificate, key] = [certificate, key].map(|it| STANDARD.encode(it));
+        let data = json!({ "tls.crt": certificate, "tls.key": key });
+        self.add(Kind::Secret, namespace, name, json!({ "data": data }))
+    }
+
     /// Pods of a service.
     fn slice(&mut self, name: &str, endpoints: Value) -> &mut Objects {
         let labels = json!({ "kubernetes.io/service-name": name });
@@ -122,7 +136,7 @@ impl Objects {
     }
 
     fn translated_with(&self, standing: &Standing) -> Translated {
-        let Translation { documents, pods, statuses, .. } =
+        let Translation { documents, pods, statuses, warnings, .. } =
             translate(&self.cluster, &self.settings, standing, NOW);
         let read = documents.iter();
         let documents: BTreeMap<_, Value> =
@@ -131,7 +145,7 @@ impl Objects {
         let statuses = statuses.into_iter();
         let statuses =
             statuses.map(|it| (format!("{} {}", it.kind.name(), it.key), it.status)).collect();
-        Translated { documents, pods, statuses }
+        Translated { documents, pods, statuses, warnings: warnings.into_iter().collect() }
     }
 
     /// The same once all of it is in force.

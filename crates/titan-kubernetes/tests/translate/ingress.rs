@@ -1,0 +1,278 @@
+//! What Ingresses become.
+
+use super::{CONTROLLER, Objects};
+use serde_json::{Map, Value, json};
+use titan_kubernetes::cluster::Kind;
+
+/// A cluster with two services, and the class of the controller.
+fn cluster() -> Objects {
+    let mut objects = Objects::new();
+    objects.service("cart", "10.0.0.1").service("next", "10.0.0.2");
+    objects.add(Kind::IngressClass, "", "titan", json!({ "spec": { "controller": CONTROLLER } }));
+    objects
+}
+
+fn path(path: &str, of_type: &str, service: &str) -> Value {
+    let backend = json!({ "service": { "name": service, "port": { "number": 8080 } } });
+    json!({ "path": path, "pathType": of_type, "backend": backend })
+}
+
+/// An Ingress for `shop.io` with annotations of ingress-nginx, a line each.
+fn ingress(objects: &mut Objects, name: &str, annotations: &str, paths: Value) {
+    let spec = json!({
+        "ingressClassName": "titan",
+        "rules": [{ "host": "shop.io", "http": { "paths": paths } }],
+    });
+    add(objects, name, annotations, spec);
+}
+
+fn add(objects: &mut Objects, name: &str, annotations: &str, spec: Value) {
+    let lines = annotations.lines().filter_map(|line| line.trim().split_once(": "));
+    let annotations: Map<_, _> = lines
+        .map(|(name, value)| (format!("nginx.ingress.kubernetes.io/{name}"), json!(value)))
+        .collect();
+    let metadata = json!({ "annotations": annotations });
+    objects.add(Kind::Ingress, "shop", name, json!({ "metadata": metadata, "spec": spec }));
+}
+
+/// What the only route of an Ingress with one path is, without what is the same for all.
+fn route(annotations: &str, (at, of_type): (&str, &str)) -> (Value, Vec<String>) {
+    let mut objects = cluster();
+    ingress(&mut objects, "web", annotations, json!([path(at, of_type, "cart")]));
+    let translated = objects.translated();
+    let routes = translated.routes("ingress/shop/web");
+    let [route] = routes[..] else { panic!("{routes:?} {:?}", translated.warnings) };
+    let mut route = route.clone();
+    for key in ["name", "listeners", "priority"] {
+        assert!(!route.as_object_mut().unwrap().remove(key).unwrap().is_null());
+    }
+    assert_eq!(route.as_object_mut().unwrap().remove("host"), Some(json!(["shop.io"])));
+    if let Some(policies) = translated.documents["ingress/shop/web"].get("policies") {
+        let policies: Vec<_> = policies.as_object().unwrap().values().collect();
+        route["apply"] = json!(policies);
+    }
+    (route, translated.warnings)
+}
+
+#[test]
+fn annotations_change_routes() {
+    let upstream = json!({ "shop.cart.8080": 1 });
+    for (annotations, at, expected) in [
+        ("", ("/a", "Prefix"), json!({ "prefix": "/a", "upstream": upstream })),
+        ("", ("/a", "Exact"), json!({ "path": "/a", "upstream": upstream })),
+        ("", ("/a/", "ImplementationSpecific"), json!({ "prefix": "/a", "upstream": upstream })),
+        (
+            "rewrite-target: /v2/$2",
+            ("/a(/|$)(.*)", "ImplementationSpecific"),
+            json!({ "prefix": "/a", "upstream": upstream, "rewrite": { "prefix": "/v2" } }),
+        ),
+        (
+            "rewrite-target: /all",
+            ("/a", "Prefix"),
+            json!({ "prefix": "/a", "upstream": upstream, "rewrite": { "path": "/all" } }),
+        ),
+        (
+            "use-regex: true",
+            ("/a/.*", "ImplementationSpecific"),
+            json!({ "prefix": "/a", "upstream": upstream }),
+        ),
+        (
+            "proxy-body-size: 8m\nproxy-connect-timeout: 5\nproxy-read-timeout: 60",
+            ("/", "Prefix"),
+            json!({
+                "prefix": "/", "upstream": upstream, "limits": { "body": "8MiB" },
+                "timeouts": { "connect": "5s", "response": "60s", "response_body": "60s" },
+            }),
+        ),
+        (
+            "backend-protocol: HTTPS",
+            ("/", "Prefix"),
+            json!({ "prefix": "/", "upstream": { "shop.cart.8080.https": 1 } }),
+        ),
+        (
+            "backend-protocol: GRPC",
+            ("/", "Prefix"),
+            json!({ "prefix": "/", "upstream": { "shop.cart.8080.h2": 1 } }),
+        ),
+        (
+            "whitelist-source-range: 10.0.0.0/8\nlimit-rps: 5",
+            ("/", "Prefix"),
+            json!({ "prefix": "/", "upstream": upstream, "apply": [
+                { "authorise": { "allow": ["10.0.0.0/8"] } },
+                { "rate_limit": { "rates": [{ "rate": "5/s", "burst": 25 }] } },
+            ] }),
+        ),
+        (
+            "auth-url: http://sso.auth.svc:4180/verify\nauth-response-headers: X-User",
+            ("/", "Prefix"),
+            json!({ "prefix": "/", "upstream": upstream, "apply": [{ "authorise": { "forward_auth": {
+                "upstream": "shop.web.auth", "path": "/verify", "upstream_headers": ["X-User"],
+            } } }] }),
+        ),
+        (
+            "enable-cors: true\ncors-allow-origin: https://a.io\ncors-allow-methods: PUT\ncors-allow-headers: X-A
+            cors-max-age: 60\ncors-allow-credentials: false",
+            ("/", "Prefix"),
+            json!({ "prefix": "/", "upstream": upstream, "apply": [{ "cors": {
+                "origins": ["https://a.io"], "methods": ["PUT"], "headers": ["X-A"], "max_age": "60s",
+            } }] }),
+        ),
+        (
+            "force-ssl-redirect: true",
+            ("/a", "Prefix"),
+            json!({ "prefix": "/a", "redirect": { "to": "https://{hostname}{path}{query}", "status": 308 } }),
+        ),
+        (
+            "permanent-redirect: https://other.io/x",
+            ("/a", "Prefix"),
+            json!({ "prefix": "/a", "redirect": { "to": "https://other.io/x", "status": 301 } }),
+        ),
+        (
+            "temporal-redirect: https://other.io",
+            ("/a", "Prefix"),
+            json!({ "prefix": "/a", "redirect": { "to": "https://other.io", "status": 302 } }),
+        ),
+        (
+            "auth-type: basic",
+            ("/a", "Prefix"),
+            json!({ "prefix": "/a", "respond": { "status": 503 } }),
+        ),
+    ] {
+        let (found, warnings) = route(annotations, at);
+        assert_eq!(found, expected, "{annotations}");
+        assert_eq!(
+            warnings.is_empty(),
+            !annotations.contains("auth-type"),
+            "{annotations}: {warnings:?}"
+        );
+    }
+}
+
+#[test]
+fn the_usual_settings_of_cors_are_taken() {
+    let (found, warnings) = route("enable-cors: true", ("/", "Prefix"));
+    assert_eq!(found["apply"][0]["cors"]["credentials"], true, "{warnings:?}");
+}
+
+#[test]
+fn hosts_with_certificates_are_served_over_tls_and_redirected_there() {
+    for (annotations, is_redirected) in [("", true), ("ssl-redirect: false", false)] {
+        let mut objects = cluster();
+        objects.certificate("shop", "cert");
+        for name in ["web", "more"] {
+            let at = format!("/{name}");
+            let spec = json!({
+                "ingressClassName": "titan",
+                "tls": if name == "web" { json!([{ "hosts": ["*.shop.io"], "secretName": "cert" }]) } else { json!([]) },
+                "rules": [{ "host": "a.shop.io", "http": { "paths": [path(&at, "Prefix", "cart")] } }],
+            });
+            add(&mut objects, name, annotations, spec);
+        }
+        let translated = objects.translated();
+        assert_eq!(translated.warnings, Vec::<String>::new());
+        for name in ["web", "more"] {
+            let routes = translated.routes(&format!("ingress/shop/{name}"));
+            let of = |listener: &str| {
+                let on = routes.iter().find(|it| it["listeners"] == json!([listener]));
+                on.unwrap_or_else(|| panic!("{name} is not on {listener}: {routes:?}"))
+            };
+            assert!(of("ingress.443").get("upstream").is_some(), "{name}");
+            assert_eq!(of("ingress.80").get("redirect").is_some(), is_redirected, "{name}");
+        }
+        let listener = &translated.documents["listener/ingress.443"]["listeners"][0];
+        assert_eq!(listener["tls"]["certificates"].as_array().unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn canaries_get_a_share_or_what_asks_for_them() {
+    let mut objects = cluster();
+    ingress(&mut objects, "web", "", json!([path("/", "Prefix", "cart")]));
+    ingress(
+        &mut objects,
+        "canary",
+        "canary: true\ncanary-weight: 20\ncanary-by-header: X-Canary",
+        json!([path("/", "Prefix", "next")]),
+    );
+    let translated = objects.translated();
+    let mut found: Vec<_> = translated
+        .routes("ingress/shop/web")
+        .iter()
+        .map(|it| (it["headers"].clone(), it["upstream"].clone()))
+        .collect();
+    found.sort_by_key(|it| it.0.to_string());
+    let expected = [
+        (Value::Null, json!({ "shop.cart.8080": 80, "shop.next.8080": 20 })),
+        (json!({ "x-canary": "always" }), json!({ "shop.next.8080": 1 })),
+        (json!({ "x-canary": "never" }), json!({ "shop.cart.8080": 1 })),
+    ];
+    let sorted: std::collections::BTreeSet<_> = found.iter().map(|it| format!("{it:?}")).collect();
+    assert_eq!(sorted, expected.iter().map(|it| format!("{it:?}")).collect());
+}
+
+#[test]
+fn classes_say_whose_an_ingress_is() {
+    let has = |class: Option<&str>, is_default: bool| {
+        let mut objects = cluster();
+        let metadata =
+            json!({ "annotations": { "ingressclass.kubernetes.io/is-default-class": "true" } });
+        if is_default {
+            let spec = json!({ "controller": CONTROLLER });
+            objects.add(
+                Kind::IngressClass,
+                "",
+                "usual",
+                json!({ "metadata": metadata, "spec": spec }),
+            );
+        }
+        objects.add(
+            Kind::IngressClass,
+            "",
+            "nginx",
+            json!({ "spec": { "controller": "k8s.io/ingress-nginx" } }),
+        );
+        let mut spec = json!({ "rules": [{ "http": { "paths": [path("/", "Prefix", "cart")] } }] });
+        if let Some(class) = class {
+            spec["ingressClassName"] = class.into();
+        }
+        add(&mut objects, "web", "", spec);
+        let translated = objects.translated();
+        let is_served = !translated.routes("ingress/shop/web").is_empty();
+        let status = translated.statuses.get("Ingress shop/web");
+        assert_eq!(status.is_some(), is_served);
+        if let Some(status) = status {
+            assert!(status["loadBalancer"]["ingress"][0]["ip"].is_string(), "{status}");
+        }
+        is_served
+    };
+    assert!(has(Some("titan"), false));
+    assert!(!has(Some("nginx"), true));
+    assert!(!has(None, false));
+    assert!(has(None, true));
+}
+
+#[test]
+fn what_is_not_served_is_warned_of() {
+    let mut objects = cluster();
+    let annotations = "configuration-snippet: deny all;\nserver-alias: www.shop.io\nuse-regex: true\napp-root: /start";
+    let paths =
+        json!([path("/[0-9]+", "ImplementationSpecific", "cart"), path("/a", "Prefix", "missing")]);
+    ingress(&mut objects, "web", annotations, paths);
+    let translated = objects.translated();
+    for part in [
+        "`configuration-snippet`",
+        "the path /[0-9]+ is not served",
+        "there is no service shop/missing",
+    ] {
+        assert!(
+            translated.warnings.iter().any(|it| it.contains(part)),
+            "{part}: {:?}",
+            translated.warnings
+        );
+    }
+    let routes = translated.routes("ingress/shop/web");
+    assert_eq!(routes.len(), 2, "{routes:?}");
+    let root = routes.iter().find(|it| it["path"] == "/").unwrap();
+    assert_eq!(root["redirect"], json!({ "to": "/start", "status": 302 }));
+    assert_eq!(root["host"], json!(["shop.io", "www.shop.io"]));
+}
