@@ -69,7 +69,7 @@ impl Conditions {
 
     /// Whether every request meets them.
     pub(super) fn is_empty(&self) -> bool {
-        let Conditions { methods, headers, query, certificate, listeners } = self;
+        let Conditions { methods, head: _, headers, query, certificate, listeners } = self;
         let lists =
             [methods.is_empty(), headers.is_empty(), query.is_empty(), certificate.is_empty()];
         lists == [true; 4] && listeners.is_all()
