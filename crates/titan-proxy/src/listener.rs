@@ -6,7 +6,7 @@ use crate::listener_policy::ListenerPolicy;
 use crate::origin::PresentedCertificate;
 use crate::proxy_protocol;
 use crate::socket::{Acceptor, ListenSocket};
-use crate::tls_route::TlsRoutes;
+use crate::tls_route::TlsRoute;
 use crate::worker::{CurrentSnapshot, OpenConnection, Worker};
 use arc_swap::ArcSwap;
 use rustix::io::Errno;
@@ -299,45 +299,49 @@ impl AdmittedConnection {
             && self.permit.count_client(self.client.origin.address);
         if !is_welcome {
             self.client.worker.cells().refused.add(1);
-        } else if self.has_tls_routes() {
+        } else if self.may_have_tls_routes() {
             // Boxed: connections of listeners that have none need no room for it.
             Box::pin(self.route()).await;
         } else if self.is_secured(Alpn::Configured, self.handshake_deadline()).await {
-            let protocols = self.permit.state.config.load().protocols;
-            downstream::serve(&mut self.client, &protocols).await;
+            self.serve_http().await;
         }
     }
 
+    /// Serves HTTP, to a client that has held the handshake where the listener requires one. What the listener requires may have changed
+    /// since it was asked for that.
     async fn serve_http(&mut self) {
-        if self.is_secured(Alpn::Configured, self.handshake_deadline()).await {
-            let protocols = self.permit.state.config.load().protocols;
-            downstream::serve(&mut self.client, &protocols).await;
+        let AdmittedConnection { client, permit, .. } = self;
+        let policy = &permit.state.listener_policy;
+        if client.origin.scheme == Scheme::Https || policy.admits_plain() {
+            let protocols = permit.state.config.load().protocols;
+            downstream::serve(client, &protocols).await;
         }
     }
 
-    fn has_tls_routes(&self) -> bool {
-        self.client.worker.snapshot().tls_routes(&self.permit.state.id).is_some()
+    /// Whether TLS routes may decide. While a reload is under way the rules of the listener and what the worker serves from are not of one
+    /// configuration: if either has TLS routes, the connection is not served without TLS.
+    fn may_have_tls_routes(&self) -> bool {
+        let ListenerState { id, listener_policy, .. } = &*self.permit.state;
+        listener_policy.has_tls_routes() || self.client.worker.snapshot().tls_routes(id).is_some()
     }
 
-    /// The TLS routes of this listener, and what they are part of.
-    fn tls_routes(&self) -> Option<(Arc<TlsRoutes>, CurrentSnapshot)> {
+    /// The TLS route that takes clients which ask for that name, and what it is part of.
+    fn find_route(&self, name: Option<&str>) -> Option<(Arc<TlsRoute>, CurrentSnapshot)> {
         let snapshot = self.client.worker.snapshot();
-        let routes = snapshot.tls_routes(&self.permit.state.id).map(Arc::clone)?;
-        Some((routes, snapshot))
+        let route = snapshot.tls_routes(&self.permit.state.id)?.find(name).map(Arc::clone)?;
+        Some((route, snapshot))
     }
 
     /// Has the connection go where the name leads to that the client asks for: to an upstream if a TLS route takes it.
     async fn route(&mut self) {
-        let Some((routes, snapshot)) = self.tls_routes() else { return };
         let deadline = self.handshake_deadline();
         let hello = match tls::read_hello(&mut self.client.transport, deadline).await {
             Ok(hello) => hello,
             Err(refused) => return self.refuse_hello(refused, Alert::DecodeError).await,
         };
-        let route = routes.find(hello.server_name.as_deref()).map(Arc::clone);
         self.client.transport.renew_grace();
-        match route {
-            Some(route) => {
+        match self.find_route(hello.server_name.as_deref()) {
+            Some((route, snapshot)) => {
                 let goes_on = match route.mode {
                     TlsMode::Passthrough => true,
                     // A reload may just have taken the certificates from the listener.
@@ -351,8 +355,9 @@ impl AdmittedConnection {
                 }
             }
             None if self.permit.state.listener_policy.tls().is_some() => {
-                drop((routes, snapshot));
-                self.serve_http().await;
+                if self.is_secured(Alpn::Configured, deadline).await {
+                    self.serve_http().await;
+                }
             }
             None => {
                 let why = "no TLS route takes the name that the client asks for".to_owned();
@@ -453,6 +458,8 @@ impl AdmittedConnection {
 
 #[cfg(test)]
 mod drain_tests;
+#[cfg(test)]
+mod reload_tests;
 
 #[cfg(test)]
 mod tests {

@@ -20,12 +20,22 @@ pub(crate) struct ListenerPolicy {
     https: AtomicU16,
     /// The value of Strict-Transport-Security.
     hsts: ArcSwapOption<Box<str>>,
-    /// What handshakes are held with; `None` without TLS.
-    tls: ArcSwapOption<ServerTls>,
+    /// Which connections are encrypted, and how.
+    encryption: ArcSwap<Encryption>,
     /// Grows when there are other rules.
     edition: AtomicU64,
     /// Handshakes that have not succeeded, until they are reported.
     refused: RefusalLog,
+}
+
+/// Which connections are encrypted, and how. Read as one: a listener that has lost its certificates, and has TLS routes since then, must
+/// at no moment look like one of plain HTTP.
+#[derive(Default)]
+struct Encryption {
+    /// What handshakes are held with; `None` where the gateway holds none.
+    tls: Option<Arc<ServerTls>>,
+    /// Whether there are TLS routes.
+    has_routes: bool,
 }
 
 impl ListenerPolicy {
@@ -45,7 +55,8 @@ impl ListenerPolicy {
         self.redirect_to(listener.redirect_to_https);
         let hsts = listener.tls.as_ref().and_then(|tls| tls.hsts.as_ref()).map(hsts);
         self.hsts.store(hsts.map(Arc::new));
-        self.tls.store(tls.map(Arc::new));
+        let has_routes = !listener.tls_routes.is_empty();
+        self.encryption.store(Arc::new(Encryption { tls: tls.map(Arc::new), has_routes }));
         self.edition.fetch_add(1, Ordering::Release);
     }
 
@@ -71,7 +82,18 @@ impl ListenerPolicy {
 
     /// What handshakes are held with; `None` without TLS.
     pub(crate) fn tls(&self) -> Option<Arc<ServerTls>> {
-        self.tls.load_full()
+        self.encryption.load().tls.clone()
+    }
+
+    /// Whether some connections go to upstreams by the name that the client asks for in TLS.
+    pub(crate) fn has_tls_routes(&self) -> bool {
+        self.encryption.load().has_routes
+    }
+
+    /// Whether connections without TLS are served.
+    pub(crate) fn admits_plain(&self) -> bool {
+        let encryption = self.encryption.load();
+        encryption.tls.is_none() && !encryption.has_routes
     }
 
     /// Which rules hold: another number for others.

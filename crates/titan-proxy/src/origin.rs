@@ -106,8 +106,8 @@ impl Origin {
         }
     }
 
-    /// Whether a client that was admitted may continue. It is checked again when the rules have changed since: with TLS
-    /// where there was none, or with certificates that it has not presented, it would not be admitted now.
+    /// Whether a client that was admitted may continue. It is checked again when the rules have changed since: with TLS or
+    /// TLS routes where there were none, or with certificates that it has not presented, it would not be admitted now.
     pub(crate) fn check_admitted(&self) -> Result<(), Kind> {
         let edition = self.listener_policy.edition();
         if self.edition.get() != edition {
@@ -118,10 +118,12 @@ impl Origin {
     }
 
     fn check_again(&self) -> Result<(), Kind> {
-        let is_secure = self.scheme == Scheme::Https;
+        if self.scheme == Scheme::Http {
+            let is_admitted = self.listener_policy.admits_plain();
+            return if is_admitted { Ok(()) } else { Err(Kind::ConnectionOutdated) };
+        }
         match (self.listener_policy.tls(), &self.shown) {
-            (None, _) if !is_secure => Ok(()),
-            (Some(tls), None) if is_secure && !tls.requires_certificates() => Ok(()),
+            (Some(tls), None) if !tls.requires_certificates() => Ok(()),
             (Some(tls), Some(shown)) if shown.is_accepted(&tls) => Ok(()),
             (Some(_), Some(_)) => Err(Kind::ClientCertificate),
             _ => Err(Kind::ConnectionOutdated),

@@ -25,14 +25,27 @@ const SOON: Duration = Duration::from_millis(700);
 
 /// Plays a client that a listener with those settings has accepted, as one from a balancer.
 fn plays(settings: &str, files: &Files, client: impl AsyncFnOnce(UnixStream, &Worker)) {
-    let text = format!(
-        "{{ listeners: [{{ address: '127.0.0.1:1', {settings} }}], routes: [{{ respond: 204 }}], \
-         timeouts: {{ handshake: 60s, head: 60s, idle: 60s }} }}"
-    );
-    let config = Config::parse("test", &text).unwrap();
-    let id = ListenerId::all(&config.listeners).remove(0);
+    plays_between((settings, settings), files, client);
+}
+
+/// The same while a reload is under way: the rules of the listener are those of the first settings, and what the worker serves from is
+/// of the second ones.
+pub(super) fn plays_between(
+    (rules, served): (&str, &str),
+    files: &Files,
+    client: impl AsyncFnOnce(UnixStream, &Worker),
+) {
+    let config = |settings: &str| {
+        let text = format!(
+            "{{ listeners: [{{ address: '127.0.0.1:1', {settings} }}], routes: [{{ respond: 204 }}], \
+             timeouts: {{ handshake: 60s, head: 60s, idle: 60s }}, upstreams: {{ u: '127.0.0.1:1' }} }}"
+        );
+        Config::parse("test", &text).unwrap()
+    };
+    let (rules, config) = (config(rules), config(served));
+    let id = ListenerId::all(&rules.listeners).remove(0);
     let listener =
-        PreparedListener::new(&config.listeners[0], id, files, &Registry::default()).unwrap();
+        PreparedListener::new(&rules.listeners[0], id, files, &Registry::default()).unwrap();
     let state = Arc::clone(listener.state());
     listener.take_effect();
     let runtime = Builder::new_current_thread()

@@ -358,6 +358,21 @@ fn a_reload_leads_new_connections_elsewhere() {
 }
 
 #[test]
+fn a_connection_without_tls_is_not_served_once_there_are_tls_routes() {
+    let upstream = upstream::listens();
+    let plain = "listeners: ['127.0.0.1:0']\nroutes: [{ respond: 204 }]";
+    let gateway = start_with(plain, &[], &Files::default()).unwrap_or_else(|it| panic!("{it}"));
+    let mut client = Peer::connects(gateway.address());
+    client.sends(GET).response().has_status(204);
+    let front = Front { routes: PASS, ..PLAIN };
+    gateway.reloads(&front.text(), &[&upstream.address()]).unwrap();
+    client.sends(GET).response().has_problem(421, "connection-outdated");
+    client.expects_close();
+    gateway.reloads(plain, &[]).unwrap();
+    Peer::connects(gateway.address()).sends(GET).response().has_status(204);
+}
+
+#[test]
 fn the_limits_of_the_listener_and_of_the_endpoint_apply() {
     let upstream = upstream::listens();
     let listener = ", proxy_protocol: { from: [127.0.0.2] }, max_connections_per_client: 1";
