@@ -8,6 +8,7 @@ mod choices;
 
 pub mod config;
 pub mod h2;
+pub mod hello;
 
 pub use choices::CHOICES;
 

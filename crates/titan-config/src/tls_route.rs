@@ -61,7 +61,8 @@ impl fmt::Display for TlsRoute {
 section! {
     "tls_route", "a TLS route", Any;
     /// TLS connections that go to an upstream as they are, whatever is spoken in them. The name that the client asks for (SNI) decides:
-    /// the exact name first, then the longest wildcard, then the route without names.
+    /// the exact name first, then the longest wildcard, then the route without names. TLS comes first: a protocol that begins in the clear
+    /// and switches to it, with STARTTLS or the SSLRequest of PostgreSQL, is not served.
     pub(crate) struct TlsRouteFields {
         /// The names: `db.example.com`, or `"*.example.com"` for all names with one label more or several. Without any, the route takes
         /// all connections that no other one on the listener takes, also those that ask for no name; nothing is left for HTTPS then.

@@ -1,6 +1,7 @@
 //! TLS: handshakes with clients and endpoints, and their configuration.
 
 mod client;
+mod client_hello;
 mod credentials;
 mod hello;
 mod identity;
@@ -8,8 +9,9 @@ mod server;
 mod tickets;
 
 pub use client::{ClientSettings, ClientTls, EndpointTls, client_config};
+pub use client_hello::MAX_HELLO;
 pub use credentials::{BadCredentials, Files, Validity, bad};
-pub use hello::{Alert, ClientHello, MAX_HELLO, alert, read_hello};
+pub use hello::{Alert, ClientHello, alert, read_hello};
 pub use identity::{Identity, sha256};
 pub use server::ServerTls;
 pub use tickets::TicketSecrets;

@@ -1,9 +1,10 @@
 //! The name that a client asks for, read before anybody speaks TLS with it (RFC 8446 section 4.1.2, RFC 6066 section 3).
 
+use super::client_hello::{BadHello, HelloParser, MAX_HELLO, ReadHello};
 use super::{Refused, await_handshake};
 use crate::clock::CoarseInstant;
 use crate::transport::Transport;
-use rustls::server::Acceptor;
+use rustls::pki_types::ServerName;
 
 /// What a ClientHello says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,9 +12,6 @@ pub struct ClientHello {
     /// The name that the client asks for, in lower case and without a final dot; `None` if it asks for none.
     pub server_name: Option<String>,
 }
-
-/// Bytes that may come before a ClientHello is complete: those of browsers have some 2 KiB.
-pub const MAX_HELLO: usize = 16 << 10;
 
 /// Why a connection goes no further, as TLS says it (RFC 8446 section 6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +33,7 @@ pub async fn read_hello(
     await_handshake(transport, deadline).await?;
     let mut reader = HelloReader::default();
     let read = transport.read_until(deadline, |unread| reader.read(unread)).await;
-    read.ok_or(Refused::Gone)?.map_err(|why| Refused::Failed(why.to_owned()))
+    read.ok_or(Refused::Gone)?.map_err(|why| Refused::Failed(why.text().to_owned()))
 }
 
 /// Tells a client that has not been spoken TLS with why its connection ends.
@@ -47,36 +45,37 @@ pub fn alert(transport: &Transport, alert: Alert) {
     transport.stream.shut_down();
 }
 
-/// Reads a ClientHello that comes in pieces, each byte once.
+/// Reads a ClientHello that stays where it is, each byte once.
 #[derive(Default)]
 struct HelloReader {
-    acceptor: Acceptor,
-    /// Bytes that the acceptor has.
+    parser: HelloParser,
+    /// Bytes that the parser has seen.
     read: usize,
 }
 
 impl HelloReader {
     /// What the beginning of a connection says, as far as it has come: `unread` is all of it.
-    fn read(&mut self, unread: &[u8]) -> Option<Result<ClientHello, &'static str>> {
-        const BROKEN: &str = "what came is no ClientHello";
-        let mut rest = unread.get(self.read..).unwrap_or_default();
+    fn read(&mut self, unread: &[u8]) -> Option<Result<ClientHello, BadHello>> {
+        let new = unread.get(self.read..).unwrap_or_default();
         self.read = unread.len();
-        while !rest.is_empty() {
-            if self.acceptor.read_tls(&mut rest).is_err() {
-                return Some(Err(BROKEN));
-            }
-            match self.acceptor.accept() {
-                Ok(None) => {}
-                Ok(Some(accepted)) => {
-                    let name = accepted.client_hello().server_name().map(folded);
-                    return Some(Ok(ClientHello { server_name: name }));
-                }
-                Err(_) => return Some(Err(BROKEN)),
-            }
+        match self.parser.read(new) {
+            Ok(None) if unread.len() >= MAX_HELLO => Some(Err(BadHello::TooLong)),
+            Ok(None) => None,
+            Ok(Some(ReadHello { name })) => Some(server_name(name)),
+            Err(bad) => Some(Err(bad)),
         }
-        let is_too_large = unread.len() >= MAX_HELLO;
-        is_too_large.then_some(Err("the ClientHello is longer than 16 KiB"))
     }
+}
+
+/// What a client asks for with that name. Some ask for an address by mistake, and thereby for no name, as whoever holds the handshake
+/// sees it.
+fn server_name(name: Option<Vec<u8>>) -> Result<ClientHello, BadHello> {
+    let name = name.map(|name| match ServerName::try_from(&*name) {
+        Ok(ServerName::DnsName(name)) => Ok(Some(folded(name.as_ref()))),
+        Ok(ServerName::IpAddress(_)) => Ok(None),
+        _ => Err(BadHello::Name),
+    });
+    Ok(ClientHello { server_name: name.transpose()?.flatten() })
 }
 
 fn folded(name: &str) -> String {
@@ -84,65 +83,4 @@ fn folded(name: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use rustls::pki_types::ServerName;
-    use rustls::{ClientConfig, ClientConnection, RootCertStore};
-    use std::sync::Arc;
-
-    /// What a client sends first that asks for `name`.
-    fn hello(name: &'static str) -> Vec<u8> {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ClientConfig::builder_with_provider(provider);
-        let config = config.with_safe_default_protocol_versions().unwrap();
-        let config = config.with_root_certificates(RootCertStore::empty()).with_no_client_auth();
-        let name = ServerName::try_from(name).unwrap();
-        let mut bytes = Vec::new();
-        ClientConnection::new(Arc::new(config), name).unwrap().write_tls(&mut bytes).unwrap();
-        bytes
-    }
-
-    #[test]
-    fn a_hello_is_read_whatever_pieces_it_comes_in() {
-        let hello = hello("DB.example.com");
-        for size in [1, 7, hello.len()] {
-            let mut reader = HelloReader::default();
-            for end in (size..hello.len()).step_by(size) {
-                assert_eq!(reader.read(&hello[..end]), None, "{end}");
-            }
-            let read = reader.read(&hello).unwrap().unwrap();
-            assert_eq!(read.server_name.as_deref(), Some("db.example.com"), "{size}");
-        }
-    }
-
-    #[test]
-    fn one_that_asks_for_an_address_asks_for_no_name() {
-        let read = HelloReader::default().read(&hello("127.0.0.1")).unwrap().unwrap();
-        assert_eq!(read.server_name, None);
-    }
-
-    #[test]
-    fn one_in_several_records_is_read() {
-        let whole = hello("a.example");
-        let records = whole[5..].chunks(9).flat_map(|piece| {
-            let length = u8::try_from(piece.len()).unwrap();
-            [&[22, 3, 1, 0, length][..], piece].concat()
-        });
-        let read = HelloReader::default().read(&records.collect::<Vec<_>>()).unwrap().unwrap();
-        assert_eq!(read.server_name.as_deref(), Some("a.example"));
-    }
-
-    #[test]
-    fn what_is_none_or_does_not_end_is_refused() {
-        let mut reader = HelloReader::default();
-        assert!(reader.read(&[22, 3, 1, 0, 4, 2, 0, 0, 0]).unwrap().is_err(), "a ServerHello");
-        assert!(HelloReader::default().read(b"\x16GET / HTTP/1.1\r\n\r\n").unwrap().is_err());
-        // A message of 64 KiB in records of 4 KiB.
-        let record = [&[22, 3, 1, 16, 0][..], &[0; 4_096]].concat();
-        let mut endless = record.repeat(8);
-        endless[5..9].copy_from_slice(&[1, 0, 255, 255]);
-        let mut reader = HelloReader::default();
-        assert_eq!(reader.read(&endless[..MAX_HELLO - 1]), None);
-        assert!(reader.read(&endless[..MAX_HELLO]).unwrap().is_err());
-    }
-}
+mod tests;

@@ -52,6 +52,19 @@ fn hello(name: &str) -> Vec<u8> {
     bytes
 }
 
+/// What a client of TLS 1.0 sends first: no signature algorithms, and ciphers that nobody has any more.
+fn old_hello(name: &str) -> Vec<u8> {
+    let counted = |bytes: &[u8]| {
+        let length = u16::try_from(bytes.len()).expect("it is short");
+        [&length.to_be_bytes()[..], bytes].concat()
+    };
+    let names = counted(&[&[0][..], &counted(name.as_bytes())].concat());
+    let extensions = counted(&[&[0, 0][..], &counted(&names)].concat());
+    let body = [&[3, 1][..], &[9; 32], &[0, 0, 2, 0, 5, 1, 0], &extensions].concat();
+    let message = [&[1, 0][..], &counted(&body)].concat();
+    [&[22, 3, 1][..], &counted(&message)].concat()
+}
+
 /// A client that has sent its hello, and the endpoint that has got it.
 #[track_caller]
 fn passes(gateway: &Gateway, upstream: &Listening, name: &str) -> (Peer, Peer) {
@@ -180,6 +193,19 @@ fn the_most_specific_name_decides_and_the_rest_goes_where_nothing_is_named() {
         client.sends(&hello);
         all[place].accepts().expects(&hello);
     }
+}
+
+#[test]
+fn old_clients_pass_through() {
+    let upstream = upstream::listens();
+    let gateway = Front { routes: PASS, ..PLAIN }.starts(&[&upstream.address()], &Files::default());
+    let (mut client, hello) = (Peer::connects(gateway.address()), old_hello("DB.example"));
+    client.sends(&hello);
+    upstream.accepts().expects(&hello);
+    // Where the name leads nowhere that is said, and not that there was no hello.
+    let mut client = Peer::connects(gateway.address());
+    client.sends(old_hello("other.example"));
+    expects_alert(&mut client, 112);
 }
 
 #[test]
