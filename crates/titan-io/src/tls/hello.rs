@@ -19,8 +19,6 @@ pub struct ClientHello {
 pub enum Alert {
     /// What came cannot be read.
     DecodeError = 50,
-    /// Nobody is there to go on with.
-    InternalError = 80,
     /// The name that the client asks for is not served.
     UnrecognizedName = 112,
 }

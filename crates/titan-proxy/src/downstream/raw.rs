@@ -7,7 +7,6 @@ use crate::worker::{CurrentSnapshot, Worker};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use titan_config::TlsMode;
 use titan_h1::{BodyReader, Framing};
 use titan_http::{Fields, Status};
 use titan_io::body::{BodySink, BodySource};
@@ -15,7 +14,6 @@ use titan_io::counter::Counted;
 use titan_io::error::{Error, Kind, Side};
 use titan_io::message::{Incoming, Outbox, Outgoing};
 use titan_io::relay::TwoWay;
-use titan_io::tls::{Alert, alert, linger};
 use titan_io::transport::Transport;
 use titan_upstream::attempts::{AdmittedAttempt, Attempts};
 use titan_upstream::balance::{InFlight, KeySource};
@@ -60,7 +58,8 @@ pub(crate) async fn serve(client: &mut Client, snapshot: CurrentSnapshot, route:
         }
         Err(_) => {
             cells.note_failure(TlsFailure::Connect);
-            turn_away(client, route.mode).await;
+            // A reset: an end would say that this is all there is.
+            client.is_responding = true;
         }
     }
     cells.closed.add(1);
@@ -162,19 +161,6 @@ impl Connecting<'_> {
             false => self.cells.retries_refused.add(1),
         }
         is_paid
-    }
-}
-
-/// Ends a connection for which there is no endpoint.
-async fn turn_away(client: &mut Client, mode: TlsMode) {
-    match mode {
-        // It waits for the endpoint's ServerHello.
-        TlsMode::Passthrough => {
-            alert(&client.transport, Alert::InternalError);
-            linger(&mut client.transport).await;
-        }
-        // A reset: an end would say that this is all there is.
-        TlsMode::Terminate => client.is_responding = true,
     }
 }
 

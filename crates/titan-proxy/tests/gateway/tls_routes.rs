@@ -280,17 +280,19 @@ fn an_endpoint_that_accepts_nobody_is_passed_over() {
 }
 
 #[test]
-fn a_client_without_an_endpoint_is_told() {
+fn the_connection_of_a_client_without_an_endpoint_is_reset() {
     let (down, a) = (upstream::refuses(), certificate(&["a.example"]));
     let routes = format!("{PASS}, {TERMINATE}");
     let front = Front { routes: &routes, listener: HTTPS, ..PLAIN };
     let gateway = front.starts(&[&down], &Certificate::files(&[("a", &a)]));
     let mut client = Peer::connects(gateway.address());
     client.sends(hello("db.example"));
-    expects_alert(&mut client, 80);
+    assert!(client.rest().is_empty(), "no alert");
+    let mut client = Peer::connects(gateway.address());
+    client.sends(hello("db.example")).expects_reset();
     let mut client = Peer::connects(gateway.address()).secures(a.client("a.example"));
     assert!(client.is_cut_short(), "an end would say that there is nothing");
-    assert_eq!(failed(&gateway, TlsFailure::Connect), 1);
+    assert_eq!(failed(&gateway, TlsFailure::Connect), 2);
 }
 
 #[test]
