@@ -4,16 +4,20 @@ use super::Client;
 use crate::scratch::Lease;
 use crate::tls_route::{TlsFailure, TlsRoute};
 use crate::worker::{CurrentSnapshot, Worker};
-use std::net::IpAddr;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use titan_h1::{BodyReader, Framing};
 use titan_http::{Fields, Status};
 use titan_io::body::{BodySink, BodySource};
+use titan_io::clock::CoarseInstant;
 use titan_io::counter::Counted;
 use titan_io::error::{Error, Kind, Side};
 use titan_io::message::{Incoming, Outbox, Outgoing};
 use titan_io::relay::TwoWay;
+use titan_io::stream::Peek;
 use titan_io::transport::Transport;
 use titan_upstream::attempts::{AdmittedAttempt, Attempts};
 use titan_upstream::balance::{InFlight, KeySource};
@@ -25,7 +29,8 @@ use titan_upstream::members::Upstream;
 
 /// Endpoints that are tried after one that has accepted no connection, as far as the budget for retries goes.
 const RETRIES: usize = 2;
-
+/// How long an endpoint is still waited for when the client has closed its sending side, as some do on purpose.
+const HALF_CLOSED: Duration = Duration::from_secs(1);
 /// The endpoint's side of a connection, and what counts it.
 struct Reached {
     endpoint: SwitchedConnection,
@@ -41,74 +46,118 @@ struct Connecting<'c> {
     worker: &'c Worker,
     upstream: &'c Upstream,
     cells: &'c UpstreamCells,
-    route: &'c TlsRoute,
+    /// The name of the route.
+    route: &'c str,
     timeout: Duration,
+    /// Until when it may wait for a connection, all turns together.
+    until: CoarseInstant,
 }
 
 /// Sends the connection to an endpoint of the route, which `snapshot` has, and serves it until both sides have ended.
 pub(crate) async fn serve(client: &mut Client, snapshot: CurrentSnapshot, route: &TlsRoute) {
-    let worker = client.worker.clone();
-    let cells = route.counted.cells(worker.index());
-    cells.opened.add(1);
-    match reach(&worker, &snapshot, route, client.origin.address).await {
-        Ok(reached) => {
-            // A connection that lasts for days must not keep a configuration.
-            drop(snapshot);
-            relay(client, reached, route).await;
-        }
-        Err(_) => {
-            cells.note_failure(TlsFailure::Connect);
+    let index = client.worker.index();
+    route.counted.cells(index).opened.add(1);
+    let reached = reach(client, &snapshot, route).await;
+    // A connection that lasts for days must not keep a configuration.
+    drop(snapshot);
+    match reached {
+        Ok(reached) => relay(client, reached, route).await,
+        Err(error) => {
+            let is_alone = error.has_no_client();
+            let failure = if is_alone { TlsFailure::Client } else { TlsFailure::Connect };
+            route.counted.cells(index).note_failure(failure);
             // A reset: an end would say that this is all there is.
             client.is_responding = true;
         }
     }
-    cells.closed.add(1);
+    route.counted.cells(index).closed.add(1);
 }
 
-/// Connects to an endpoint, to another one if that accepts no connection.
+/// Connects to an endpoint, to another one if that accepts no connection, unless the client leaves meanwhile.
 async fn reach(
-    worker: &Worker,
+    client: &mut Client,
     snapshot: &CurrentSnapshot,
     route: &TlsRoute,
-    client: Option<IpAddr>,
 ) -> Result<Reached, Error> {
+    let Client { worker, transport, origin, .. } = client;
     let (started, index) = (Instant::now(), route.split.pick());
     let upstream = &snapshot.upstreams[index];
     let members = worker.members.get(index, upstream, started);
-    let source = KeySource { fields: &Fields::default(), query: None, client };
+    let source = KeySource { fields: &Fields::default(), query: None, client: origin.address };
     let mut attempts = Attempts::new(upstream, members, &source);
     let cells = upstream.counted.cells(worker.index());
     cells.requests.add(1);
-    let timeout = snapshot.timeouts.connect;
-    let connecting = Connecting { worker, upstream, cells, route, timeout };
+    let (timeout, until) =
+        (snapshot.timeouts.connect, worker.io.clock.deadline(snapshot.timeouts.handshake));
+    let connecting = Connecting { worker, upstream, cells, route: &route.id.route, timeout, until };
     let mut memory = worker.call_memory(snapshot);
     loop {
         let chosen = attempts.next(worker.io.random(), started);
         let attempt = chosen.map_err(|kind| connecting.note_nobody(kind))?;
         let running = attempt.begin();
-        match connecting.open(&attempt, &mut memory).await {
+        match connecting.open(transport, &attempt, &mut memory).await {
             Ok(endpoint) => {
                 let (timeout, upstream) = (snapshot.timeouts.tunnel, Arc::clone(&upstream.counted));
                 let _running = running.into_count();
                 return Ok(Reached { endpoint, memory, _running, upstream, timeout });
             }
-            Err(error) if !connecting.may_retry(&attempts) => return Err(error),
+            Err(error) if !connecting.may_retry(&attempts, error) => return Err(error),
             Err(_) => {}
         }
     }
+}
+
+/// Waits for `what`, unless the client leaves meanwhile. `None` if that takes too long.
+async fn while_present<T>(
+    transport: &mut Transport,
+    what: impl Future<Output = T>,
+    until: CoarseInstant,
+) -> Result<Option<T>, Error> {
+    let Transport { stream, timer, .. } = transport;
+    let (reader, _) = stream.split();
+    let (mut what, mut leaves) = (pin!(what), None);
+    poll_fn(|cx| {
+        let clock = timer.clock();
+        if let Poll::Ready(done) = what.as_mut().poll(cx) {
+            return Poll::Ready(Ok(Some(done)));
+        }
+        if clock.is_past(until) {
+            return Poll::Ready(Ok(None));
+        }
+        let (is_gone, look) = match reader.poll_peek(cx) {
+            Poll::Ready(Peek::Broken) => (true, until),
+            Poll::Ready(Peek::End) => {
+                let leaves = *leaves.get_or_insert_with(|| clock.deadline(HALF_CLOSED));
+                (clock.is_past(leaves), leaves)
+            }
+            // Behind bytes an end does not show.
+            Poll::Ready(_) => (reader.is_broken(), clock.deadline(Duration::ZERO)),
+            Poll::Pending => (false, until),
+        };
+        if is_gone {
+            return Poll::Ready(Err(Kind::ClientGone.into()));
+        }
+        timer.wake_at(cx, look.min(until));
+        Poll::Pending
+    })
+    .await
 }
 
 impl Connecting<'_> {
     /// Opens a connection to one endpoint, whose health is told how that went.
     async fn open(
         &self,
+        client: &mut Transport,
         attempt: &AdmittedAttempt,
         memory: &mut CallMemory,
     ) -> Result<SwitchedConnection, Error> {
-        let Connecting { worker, cells, timeout, .. } = *self;
+        let Connecting { worker, cells, timeout, until, .. } = *self;
         cells.attempts.add(1);
-        let opened = worker.pools.open_raw(attempt.endpoint(), attempt.client(), timeout);
-        match Box::pin(opened).await {
+        let opening = worker.pools.open_raw(attempt.endpoint(), attempt.client(), timeout);
+        // While it is there it shows whether it waits for its turn.
+        let mut opening = Box::pin(opening);
+        let opened = while_present(client, opening.as_mut(), until).await?;
+        match opened.unwrap_or_else(|| Err(attempt.why_unconnected().into())) {
             Ok(connection) => {
                 cells.connects.add(1);
                 cells.connect.record(connection.opening.whole());
@@ -147,12 +196,13 @@ impl Connecting<'_> {
     }
 
     fn detail(&self, what: String) -> FailureDetail {
-        FailureDetail { what, route: Some(self.route.id.route.clone()), request: None }
+        FailureDetail { what, route: Some(self.route.to_owned()), request: None }
     }
 
     /// Whether another endpoint is tried. Nothing was sent to the last one.
-    fn may_retry(&self, attempts: &Attempts) -> bool {
-        if attempts.count() > RETRIES || !attempts.has_others() {
+    fn may_retry(&self, attempts: &Attempts, error: Error) -> bool {
+        let is_over = error.has_no_client() || self.worker.io.clock.is_past(self.until);
+        if is_over || attempts.count() > RETRIES || !attempts.has_others() {
             return false;
         }
         let is_paid = self.upstream.withdraw_retry();

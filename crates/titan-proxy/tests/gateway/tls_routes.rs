@@ -7,7 +7,8 @@ use std::time::Duration;
 use titan_proxy::{Condition, Files, TlsFailure, TlsRouteCells};
 use titan_testkit::upstream::{self, ok};
 use titan_testkit::{
-    Certificate, Gateway, Listening, Owner, Peer, authority, certificate, start_with, waits_until,
+    Certificate, End, Gateway, Listening, Owner, Peer, authority, certificate, start_with,
+    waits_until,
 };
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -78,6 +79,11 @@ fn passes(gateway: &Gateway, upstream: &Listening, name: &str) -> (Peer, Peer) {
 /// A figure of the first TLS route.
 fn counted(gateway: &Gateway, figure: impl Fn(&TlsRouteCells) -> u64) -> u64 {
     gateway.status().tls_routes()[0].counted.sum(figure)
+}
+
+/// Connections that wait for their turn at an endpoint.
+fn waiting(gateway: &Gateway) -> u32 {
+    gateway.status().endpoints().iter().map(|it| it.waiting).sum()
 }
 
 fn failed(gateway: &Gateway, failure: TlsFailure) -> u64 {
@@ -421,6 +427,10 @@ fn the_limits_of_the_listener_and_of_the_endpoint_apply() {
     upstream.accepts().expects(&hello);
 }
 
+/// One connection at a time, and the others wait for longer than a test.
+const IN_TURN: &str =
+    "upstreams: { u: { endpoints: [$0], max_connections: 1, queue: { timeout: 60s } } }";
+
 #[test]
 fn connections_wait_for_their_turn_at_an_endpoint() {
     let upstream = upstream::listens();
@@ -436,6 +446,44 @@ fn connections_wait_for_their_turn_at_an_endpoint() {
     endpoint.expects_close();
     endpoint.closes();
     upstream.accepts().expects(&hello);
+}
+
+#[test]
+fn a_client_that_leaves_does_not_wait_for_an_endpoint() {
+    let upstream = upstream::listens();
+    let rest = format!("{IN_TURN}\ntimeouts: {{ handshake: 60s }}");
+    let front = Front { routes: PASS, rest: &rest, ..PLAIN };
+    let gateway = front.starts(&[&upstream.address()], &Files::default());
+    let (_client, _endpoint) = passes(&gateway, &upstream, "db.example");
+    for (index, end) in [End::Reset, End::Close, End::Reset].into_iter().enumerate() {
+        let mut client = Peer::connects(gateway.address());
+        client.sends(hello("db.example"));
+        waits_until("it to wait", || waiting(&gateway) == 1);
+        if index == 2 {
+            // Behind these its end does not show, but that it is broken does.
+            client.sends("early");
+        }
+        client.ends(end);
+        waits_until("it to have left", || waiting(&gateway) == 0);
+        let left = || failed(&gateway, TlsFailure::Client);
+        waits_until("it to count", || left() == 1 + index as u64);
+    }
+    assert_eq!(failed(&gateway, TlsFailure::Connect), 0);
+}
+
+#[test]
+fn all_attempts_have_one_deadline() {
+    let upstream = upstream::listens();
+    let rest = format!("{IN_TURN}\ntimeouts: {{ handshake: 1s }}");
+    let front = Front { routes: PASS, rest: &rest, ..PLAIN };
+    let gateway = front.starts(&[&upstream.address()], &Files::default());
+    let (_client, _endpoint) = passes(&gateway, &upstream, "db.example");
+    takes(Duration::from_secs(1), || {
+        Peer::connects(gateway.address()).sends(hello("db.example")).expects_reset();
+    });
+    assert_eq!(failed(&gateway, TlsFailure::Connect), 1);
+    let told = gateway.upstream_failures();
+    assert!(told.iter().any(|it| it.code == "queue-timeout"), "{told:?}");
 }
 
 #[test]
