@@ -36,29 +36,29 @@ impl TwoWay {
         (self.up.taken(), self.down.taken())
     }
 
-    /// Whether both sides have ended; one that is idle is over before that.
-    pub fn has_ended(&self) -> bool {
-        self.up.is_done() && self.down.is_done()
+    /// Whether the client has ended, and whether the endpoint has. One that is idle is over before both have.
+    pub fn ended(&self) -> (bool, bool) {
+        (self.up.is_done(), self.down.is_done())
     }
 
     /// Moves bytes from the client's source to the endpoint's sink and the other way, until both sides have ended, or nothing has
-    /// moved for too long. `note` is told now and then how far it is.
+    /// moved for too long. `note` is told now and then how far it is, and says when it wants to be told at the latest.
     pub async fn run(
         &mut self,
         timer: &Timer,
         (source, request): (&mut impl BodySource, &mut impl BodySink),
         (response, sink): (&mut impl BodySource, &mut (impl BodySink + ?Sized)),
-        mut note: impl FnMut(&TwoWay),
+        mut note: impl FnMut(&TwoWay) -> CoarseInstant,
     ) -> Result<(), Error> {
         let clock = timer.clock();
         poll_fn(|cx| {
             let sent = self.up.poll(cx, clock, source, request);
             let came = self.down.poll(cx, clock, response, sink);
-            note(self);
+            let again = note(self);
             ready_error(sent)?;
             ready_error(came)?;
             let end = self.poll_end(clock);
-            timer.wake_at(cx, self.deadline);
+            timer.wake_at(cx, self.deadline.min(again));
             end.map(Ok)
         })
         .await

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use titan_h1::{BodyReader, Framing};
 use titan_http::{Fields, Status};
 use titan_io::body::{BodySink, BodySource};
-use titan_io::clock::CoarseInstant;
+use titan_io::clock::{Clock, CoarseInstant};
 use titan_io::counter::Counted;
 use titan_io::error::{Error, Kind, Side};
 use titan_io::message::{Incoming, Outbox, Outgoing};
@@ -31,14 +31,31 @@ use titan_upstream::members::Upstream;
 const RETRIES: usize = 2;
 /// How long an endpoint is still waited for when the client has closed its sending side, as some do on purpose.
 const HALF_CLOSED: Duration = Duration::from_secs(1);
+/// How long a connection may say something of its endpoint. One on which only the client speaks says nothing, and must not keep the
+/// place of a trial, nor what is known of the upstream, for days.
+const JUDGED: Duration = Duration::from_secs(10);
+
 /// The endpoint's side of a connection, and what counts it.
 struct Reached {
     endpoint: SwitchedConnection,
     memory: Lease<CallMemory>,
+    verdict: Verdict,
     _running: InFlight,
     upstream: Arc<Counted<UpstreamCells>>,
     /// How long nothing may move.
     timeout: Duration,
+}
+
+/// What a connection says of its endpoint, whose health is told once. To accept it is no success: the kernel does that for a process
+/// that hangs, or that resets all of them.
+struct Verdict {
+    /// None once it is known, or not of interest any more.
+    attempt: Option<AdmittedAttempt>,
+    /// Until when it may say something.
+    until: CoarseInstant,
+    /// How long a failure counts to have taken.
+    penalty: Duration,
+    has_failed: bool,
 }
 
 /// The turns that a connection may have at the endpoints of an upstream.
@@ -97,9 +114,10 @@ async fn reach(
         let running = attempt.begin();
         match connecting.open(transport, &attempt, &mut memory).await {
             Ok(endpoint) => {
+                let verdict = Verdict::new(attempt, timeout, &worker.io.clock);
                 let (timeout, upstream) = (snapshot.timeouts.tunnel, Arc::clone(&upstream.counted));
                 let _running = running.into_count();
-                return Ok(Reached { endpoint, memory, _running, upstream, timeout });
+                return Ok(Reached { endpoint, memory, verdict, _running, upstream, timeout });
             }
             Err(error) if !connecting.may_retry(&attempts, error) => return Err(error),
             Err(_) => {}
@@ -144,7 +162,7 @@ async fn while_present<T>(
 }
 
 impl Connecting<'_> {
-    /// Opens a connection to one endpoint, whose health is told how that went.
+    /// Opens a connection to one endpoint, whose health is told if that fails.
     async fn open(
         &self,
         client: &mut Transport,
@@ -161,8 +179,6 @@ impl Connecting<'_> {
             Ok(connection) => {
                 cells.connects.add(1);
                 cells.connect.record(connection.opening.whole());
-                // To accept a connection is all that it can do well here.
-                attempt.note_end(Ok((Status::OK, None)));
                 Ok(SwitchedConnection::new(connection, memory))
             }
             Err(error) => {
@@ -214,6 +230,41 @@ impl Connecting<'_> {
     }
 }
 
+impl Verdict {
+    fn new(attempt: AdmittedAttempt, penalty: Duration, clock: &Clock) -> Verdict {
+        let until = clock.deadline(JUDGED);
+        Verdict { attempt: Some(attempt), until, penalty, has_failed: false }
+    }
+
+    /// Looks at what has come of the connection, and says when to look again at the latest.
+    fn look(&mut self, clock: &Clock, two_way: &TwoWay) -> CoarseInstant {
+        let ((sent, came), ended) = (two_way.taken(), two_way.ended());
+        if came > 0 {
+            self.succeed();
+        } else if sent > 0 && ended == (false, true) {
+            self.fail();
+        } else if clock.is_past(self.until) {
+            self.attempt = None;
+        }
+        if self.attempt.is_some() { self.until } else { CoarseInstant::NEVER }
+    }
+
+    /// The endpoint has said something.
+    fn succeed(&mut self) {
+        if let Some(attempt) = self.attempt.take() {
+            attempt.note_end(Ok((Status::OK, None)));
+        }
+    }
+
+    /// The endpoint has left without a word to what the client has sent.
+    fn fail(&mut self) {
+        let Some(attempt) = self.attempt.take() else { return };
+        self.has_failed = true;
+        attempt.note_failure(self.penalty, attempt.began());
+        attempt.note_end(Err(Kind::Closed));
+    }
+}
+
 /// Moves bytes both ways. An end is passed on as an end, a loss as a loss.
 async fn relay(client: &mut Client, mut reached: Reached, route: &TlsRoute) {
     let worker = client.worker.clone();
@@ -228,25 +279,35 @@ async fn relay(client: &mut Client, mut reached: Reached, route: &TlsRoute) {
         source.open_tunnel();
         let mut sink = Outgoing::new(side, writer, &mut outbox);
         sink.open_tunnel();
-        let (mut request, mut response) = reached.endpoint.open(&mut reached.memory, &io.buffers);
-        let mut two_way = TwoWay::new(timer.clock(), reached.timeout);
+        let Reached { endpoint, memory, verdict, timeout, .. } = &mut reached;
+        let (mut request, mut response) = endpoint.open(memory, &io.buffers);
+        let mut two_way = TwoWay::new(timer.clock(), *timeout);
         let mut told = (0, 0);
         let note = |two_way: &TwoWay| {
             let (received, sent) = two_way.taken();
             cells.received.add(received - told.0);
             cells.sent.add(sent - told.1);
             told = (received, sent);
+            verdict.look(timer.clock(), two_way)
         };
         let up = (&mut source, &mut request);
         let result = two_way.run(timer, up, (&mut response, &mut sink), note).await;
-        result.map(|()| two_way.has_ended())
+        let (has_sent, is_lost) =
+            (two_way.taken().0 > 0, result.is_err_and(|it| it.side == Side::Upstream));
+        if has_sent && is_lost {
+            verdict.fail();
+        }
+        result.map(|()| two_way.ended() == (true, true))
     };
-    match result {
-        Ok(true) => {}
-        Ok(false) => cells.note_failure(TlsFailure::Idle),
-        Err(error) => {
+    match (result, reached.verdict.has_failed) {
+        (Ok(true), false) => {}
+        (Ok(false), false) => cells.note_failure(TlsFailure::Idle),
+        (Ok(_), true) => note_broken(&reached, route, Kind::Closed.into(), &worker),
+        (Err(error), has_failed) => {
             reached.endpoint.reset();
-            note_broken(&reached, route, error, &worker);
+            // Whatever the client makes of an endpoint that has left without a word.
+            let cause = if has_failed { Kind::Closed.into() } else { error };
+            note_broken(&reached, route, cause, &worker);
             drop(reached);
             if !error.has_no_client() {
                 client.is_responding = true;

@@ -11,7 +11,7 @@ use crate::worker::Worker;
 use std::sync::Arc;
 use std::time::Duration;
 use titan_io::body::{BodySource, RequestBody, ResponseSink};
-use titan_io::clock::Timer;
+use titan_io::clock::{CoarseInstant, Timer};
 use titan_io::counter::Counted;
 use titan_io::error::{Error, Side};
 use titan_io::relay::TwoWay;
@@ -116,7 +116,7 @@ impl Tunnel {
         let (mut request, mut incoming) = self.endpoint.open(&mut self.memory, &worker.io.buffers);
         source.open_tunnel();
         let (up, down) = ((source, &mut request), (&mut incoming, sink));
-        directions.run(timer, up, down, |_| {}).await
+        directions.run(timer, up, down, |_| CoarseInstant::NEVER).await
     }
 
     /// Tells how it has ended, with the bytes that its client has sent since it opened, and all that were sent to it.

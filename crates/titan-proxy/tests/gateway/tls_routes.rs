@@ -86,6 +86,12 @@ fn waiting(gateway: &Gateway) -> u32 {
     gateway.status().endpoints().iter().map(|it| it.waiting).sum()
 }
 
+/// What the health of the only endpoint knows: connections, and those that it has let fail.
+fn judged(gateway: &Gateway) -> (u64, u64) {
+    let counts = gateway.status().endpoints()[0].counts;
+    (counts.requests, counts.failures)
+}
+
 fn failed(gateway: &Gateway, failure: TlsFailure) -> u64 {
     counted(gateway, |cells| cells.failures[failure as usize].get())
 }
@@ -314,6 +320,52 @@ fn failures_to_connect_eject_an_endpoint() {
         let (_client, _endpoint) = passes(&gateway, &upstream, "db.example");
         is_ejected()
     });
+}
+
+#[test]
+fn an_endpoint_is_judged_by_the_first_that_it_says() {
+    let upstream = upstream::listens();
+    let rest = "upstreams: { u: { endpoints: [$0], panic_below: 0%, \
+        ejection: { consecutive_failures: 3, max_share: 100% } } }";
+    let front = Front { routes: PASS, rest, ..PLAIN };
+    let gateway = front.starts(&[&upstream.address()], &Files::default());
+    // What has said something has served, however it ends.
+    let (mut client, mut endpoint) = passes(&gateway, &upstream, "db.example");
+    assert_eq!(judged(&gateway), (0, 0), "to accept a connection says nothing");
+    endpoint.sends("x");
+    client.expects("x");
+    waits_until("it to count", || judged(&gateway) == (1, 0));
+    endpoint.resets();
+    client.expects_reset();
+    // A client that leaves says nothing of the endpoint, whatever that does then.
+    let (mut client, mut endpoint) = passes(&gateway, &upstream, "db.example");
+    client.finishes();
+    endpoint.expects_close();
+    endpoint.closes();
+    client.expects_close();
+    for (index, end) in [End::Reset, End::Close, End::Reset].into_iter().enumerate() {
+        let (mut client, endpoint) = passes(&gateway, &upstream, "db.example");
+        endpoint.ends(end);
+        assert!(client.rest().is_empty());
+        waits_until("it to count", || judged(&gateway) == (2 + index as u64, 1 + index as u64));
+    }
+    waits_until("all to count", || failed(&gateway, TlsFailure::Endpoint) == 4);
+    let condition = || gateway.status().endpoints()[0].condition;
+    waits_until("it to be ejected", || condition() == Condition::Ejected);
+}
+
+#[test]
+fn an_endpoint_to_which_nothing_was_sent_is_not_judged() {
+    let (a, upstream) = (certificate(&["a.example"]), upstream::listens());
+    let rest = "upstreams: { u: { endpoints: [$0], ejection: { consecutive_failures: 3 } } }";
+    let front = Front { routes: TERMINATE, listener: HTTPS, rest };
+    let gateway = front.starts(&[&upstream.address()], &Certificate::files(&[("a", &a)]));
+    let mut client = Peer::connects(gateway.address()).secures(a.client("a.example"));
+    upstream.accepts().closes();
+    client.expects_close();
+    client.closes();
+    waits_until("it to be over", || counted(&gateway, TlsRouteCells::open) == 0);
+    assert_eq!(judged(&gateway), (0, 0));
 }
 
 #[test]
