@@ -351,7 +351,7 @@ impl AdmittedConnection {
                     }
                 };
                 if goes_on {
-                    downstream::raw::serve(&mut self.client, snapshot, &route).await;
+                    downstream::raw::serve(&mut self.client, snapshot, route).await;
                 }
             }
             None if self.permit.state.listener_policy.tls().is_some() => {

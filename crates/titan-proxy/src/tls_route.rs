@@ -28,6 +28,13 @@ pub(crate) struct TlsRoute {
     pub(crate) id: TlsRouteName,
 }
 
+impl TlsRoute {
+    /// Which one it is, and what is counted for it.
+    pub(crate) fn status(&self) -> TlsRouteStatus {
+        TlsRouteStatus { name: self.id.clone(), counted: Arc::clone(&self.counted) }
+    }
+}
+
 /// What a TLS route is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsRouteName {
@@ -149,11 +156,7 @@ impl TlsRoutes {
 
     /// What is counted for each, in the order of the file.
     pub(crate) fn status(&self) -> impl Iterator<Item = TlsRouteStatus> {
-        let status = |route: &Arc<TlsRoute>| TlsRouteStatus {
-            name: route.id.clone(),
-            counted: Arc::clone(&route.counted),
-        };
-        self.routes.iter().map(status)
+        self.routes.iter().map(|route| route.status())
     }
 
     fn find_under(&self, name: &str) -> Option<&usize> {

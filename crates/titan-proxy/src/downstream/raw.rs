@@ -2,7 +2,7 @@
 
 use super::Client;
 use crate::scratch::Lease;
-use crate::tls_route::{TlsFailure, TlsRoute};
+use crate::tls_route::{TlsFailure, TlsRoute, TlsRouteStatus};
 use crate::worker::{CurrentSnapshot, Worker};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -71,23 +71,24 @@ struct Connecting<'c> {
 }
 
 /// Sends the connection to an endpoint of the route, which `snapshot` has, and serves it until both sides have ended.
-pub(crate) async fn serve(client: &mut Client, snapshot: CurrentSnapshot, route: &TlsRoute) {
+pub(crate) async fn serve(client: &mut Client, snapshot: CurrentSnapshot, route: Arc<TlsRoute>) {
+    let told = route.status();
     let index = client.worker.index();
-    route.counted.cells(index).opened.add(1);
-    let reached = reach(client, &snapshot, route).await;
+    told.counted.cells(index).opened.add(1);
+    let reached = reach(client, &snapshot, &route).await;
     // A connection that lasts for days must not keep a configuration.
-    drop(snapshot);
+    drop((snapshot, route));
     match reached {
-        Ok(reached) => relay(client, reached, route).await,
+        Ok(reached) => relay(client, reached, &told).await,
         Err(error) => {
             let is_alone = error.has_no_client();
             let failure = if is_alone { TlsFailure::Client } else { TlsFailure::Connect };
-            route.counted.cells(index).note_failure(failure);
+            told.counted.cells(index).note_failure(failure);
             // A reset: an end would say that this is all there is.
             client.is_responding = true;
         }
     }
-    route.counted.cells(index).closed.add(1);
+    told.counted.cells(index).closed.add(1);
 }
 
 /// Connects to an endpoint, to another one if that accepts no connection, unless the client leaves meanwhile.
@@ -266,7 +267,7 @@ impl Verdict {
 }
 
 /// Moves bytes both ways. An end is passed on as an end, a loss as a loss.
-async fn relay(client: &mut Client, mut reached: Reached, route: &TlsRoute) {
+async fn relay(client: &mut Client, mut reached: Reached, route: &TlsRouteStatus) {
     let worker = client.worker.clone();
     let cells = route.counted.cells(worker.index());
     let result = {
@@ -318,7 +319,7 @@ async fn relay(client: &mut Client, mut reached: Reached, route: &TlsRoute) {
 }
 
 /// Notes who has broken a connection off.
-fn note_broken(reached: &Reached, route: &TlsRoute, error: Error, worker: &Worker) {
+fn note_broken(reached: &Reached, route: &TlsRouteStatus, error: Error, worker: &Worker) {
     let cells = route.counted.cells(worker.index());
     if error.side != Side::Upstream {
         return cells.note_failure(TlsFailure::Client);
@@ -328,7 +329,7 @@ fn note_broken(reached: &Reached, route: &TlsRoute, error: Error, worker: &Worke
     let endpoint = reached.endpoint.endpoint();
     endpoint.failure_log().note(Cause::Failed(error.kind), || FailureDetail {
         what: format!("{}: {error}", endpoint.address),
-        route: Some(route.id.route.clone()),
+        route: Some(route.name.route.clone()),
         request: None,
     });
 }

@@ -459,7 +459,7 @@ fn a_connection_without_tls_is_not_served_once_there_are_tls_routes() {
 }
 
 #[test]
-fn the_limits_of_the_listener_and_of_the_endpoint_apply() {
+fn the_limits_of_the_listener_apply() {
     let upstream = upstream::listens();
     let listener = ", proxy_protocol: { from: [127.0.0.2] }, max_connections_per_client: 1";
     let front = Front { routes: PASS, listener, ..PLAIN };
@@ -486,18 +486,29 @@ const IN_TURN: &str =
 #[test]
 fn connections_wait_for_their_turn_at_an_endpoint() {
     let upstream = upstream::listens();
-    let rest = "upstreams: { u: { endpoints: [$0], max_connections: 1 } }";
-    let front = Front { routes: PASS, rest, ..PLAIN };
+    let front = Front { routes: PASS, rest: IN_TURN, ..PLAIN };
     let gateway = front.starts(&[&upstream.address()], &Files::default());
     let (client, mut endpoint) = passes(&gateway, &upstream, "db.example");
     let (mut second, hello) = (Peer::connects(gateway.address()), hello("db.example"));
     second.sends(&hello);
-    waits_until("it to be taken", || counted(&gateway, |cells| cells.opened.get()) == 2);
+    waits_until("it to wait", || waiting(&gateway) == 1);
     upstream.expects_no_connection();
     client.closes();
     endpoint.expects_close();
     endpoint.closes();
     upstream.accepts().expects(&hello);
+}
+
+#[test]
+fn an_endpoint_without_room_takes_no_more() {
+    let upstream = upstream::listens();
+    let rest = "upstreams: { u: { endpoints: [$0], max_connections: 1, queue: { length: 0 } } }";
+    let front = Front { routes: PASS, rest, ..PLAIN };
+    let gateway = front.starts(&[&upstream.address()], &Files::default());
+    let (_client, _endpoint) = passes(&gateway, &upstream, "db.example");
+    Peer::connects(gateway.address()).sends(hello("db.example")).expects_reset();
+    assert_eq!(failed(&gateway, TlsFailure::Connect), 1);
+    upstream.expects_no_connection();
 }
 
 #[test]
@@ -536,6 +547,23 @@ fn all_attempts_have_one_deadline() {
     assert_eq!(failed(&gateway, TlsFailure::Connect), 1);
     let told = gateway.upstream_failures();
     assert!(told.iter().any(|it| it.code == "queue-timeout"), "{told:?}");
+}
+
+/// What outlives the configuration in force is what the connection counts in, and nothing of the routes beside its own.
+#[test]
+fn a_connection_keeps_no_configuration() {
+    let (before, after) =
+        (upstream::listens(), "listeners: ['127.0.0.1:0']\nroutes: [{ respond: 204 }]");
+    let kept =
+        [PASS.to_owned(), format!("{PASS}, {}", PASS.replace("db", "other"))].map(|routes| {
+            let front = Front { routes: &routes, ..PLAIN };
+            let gateway = front.starts(&[&before.address()], &Files::default());
+            let (_client, _endpoint) = passes(&gateway, &before, "db.example");
+            gateway.reloads(after, &[]).unwrap();
+            waits_until("the configuration before to be let go", || gateway.retired() == 0);
+            gateway.kept()
+        });
+    assert_eq!(kept[0], kept[1]);
 }
 
 #[test]
