@@ -146,7 +146,7 @@ fn draft(fields: ListenerFields, node: &Node, to: &mut Reading<'_>) -> Option<Li
         let error = error.label("remove it").also(node.key_span("tls_routes"), "for these");
         return to.fail(error.help("put it on a separate listener for HTTP"));
     }
-    check_terminated(&tls_routes, tls.is_some(), to);
+    check_decrypted(&tls_routes, tls.is_some(), to);
     let name_span = name.as_ref().map_or(address_span, |name| name.span);
     let listener = Listener {
         name: name.map_or_else(|| address.to_string(), |name| name.value.as_str().to_owned()),
@@ -164,9 +164,9 @@ fn draft(fields: ListenerFields, node: &Node, to: &mut Reading<'_>) -> Option<Li
 }
 
 /// What the gateway decrypts needs its certificates.
-fn check_terminated(routes: &[TlsRouteDraft], has_tls: bool, to: &mut Reading<'_>) {
-    let terminated = |draft: &&TlsRouteDraft| draft.route.mode == TlsMode::Terminate;
-    for draft in routes.iter().filter(terminated).filter(|_| !has_tls) {
+fn check_decrypted(routes: &[TlsRouteDraft], has_tls: bool, to: &mut Reading<'_>) {
+    let decrypted = |draft: &&TlsRouteDraft| draft.route.mode != TlsMode::Passthrough;
+    for draft in routes.iter().filter(decrypted).filter(|_| !has_tls) {
         let error = Diagnostic::error(draft.mode_span, "this listener has no certificates");
         let error = error.label("the gateway speaks TLS with these clients");
         to.add(error.help("set `tls: { certificates: ... }` on the listener"));

@@ -5,7 +5,7 @@ use crate::diagnostic::Diagnostic;
 use crate::host::{HostPattern, host_pattern};
 use crate::location::Span;
 use crate::node::Node;
-use crate::read::{At, Read, Reading, at, default, required};
+use crate::read::{At, Read, Reading, at, default, optional, required};
 use crate::readers::{one_or_list, words};
 use crate::section::{section, section_of};
 use crate::share::{Share, shares};
@@ -13,14 +13,14 @@ use std::collections::HashMap;
 use std::fmt;
 use std::net::Ipv4Addr;
 
-/// Connections that go to an upstream without HTTP.
+/// TLS connections with certain names, which go to an upstream without HTTP, or are HTTPS although others do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsRoute {
     /// The names that it takes (SNI); empty for whatever no other one takes.
     pub names: Vec<HostPattern>,
     /// Who speaks TLS with the client.
     pub mode: TlsMode,
-    /// The upstreams with their weights, none of which is 0; at least one.
+    /// The upstreams with their weights, none of which is 0; at least one, but with [`TlsMode::Https`], which has none.
     pub shares: Vec<Share>,
 }
 
@@ -31,6 +31,8 @@ pub enum TlsMode {
     Passthrough,
     /// The gateway: what it has decrypted goes to the endpoint.
     Terminate,
+    /// The gateway, and what it has decrypted is HTTP: requests go by the routes of the file, as where no TLS route takes a connection.
+    Https,
 }
 
 impl TlsMode {
@@ -39,6 +41,7 @@ impl TlsMode {
         match self {
             TlsMode::Passthrough => "passthrough",
             TlsMode::Terminate => "terminate",
+            TlsMode::Https => "https",
         }
     }
 }
@@ -69,15 +72,17 @@ section! {
         pub(crate) names: Vec<At<HostPattern>> = default("[]", one_or_list(at(server_name()), 0..=MAX_HOSTS)),
         /// Who speaks TLS with the client. `passthrough`: the endpoint does; the gateway reads the name, has no key, and passes on what
         /// comes as it is, client certificates included. `terminate`: the gateway does, by the listener's `tls` and without
-        /// ALPN; the endpoint gets what was decrypted, encrypted anew if the upstream has `tls`.
+        /// ALPN; the endpoint gets what was decrypted, encrypted anew if the upstream has `tls`. `https`: the gateway does, and serves
+        /// HTTPS, for names among those that another TLS route would take; there is no `upstream` then.
         pub(crate) mode: At<TlsMode> = required(at(words(&[
             ("passthrough", TlsMode::Passthrough),
             ("terminate", TlsMode::Terminate),
+            ("https", TlsMode::Https),
         ]))),
         /// The upstream, or several with weights, as in a route. Balancing, health, ejection, circuit breakers, `max_connections` and
         /// the timeouts of the file apply: `timeouts.connect`, and `timeouts.tunnel` while nothing moves. An endpoint that accepts no
         /// connection counts as failed, and another one is tried.
-        pub(crate) upstream: At<Vec<Share>> = required(at(shares())),
+        pub(crate) upstream: Option<At<Vec<Share>>> = optional("none, which `mode: https` alone can do", at(shares())),
     }
 }
 
@@ -95,24 +100,38 @@ pub(crate) struct TlsRouteDraft {
 
 /// The TLS routes of a listener, of which no two take the same name.
 pub(crate) fn tls_routes() -> impl Read<Value = Vec<TlsRouteDraft>> {
-    let one = section_of::<TlsRouteFields>().then(|fields, node, _| Some(draft(fields, node)));
+    let one = section_of::<TlsRouteFields>().then(draft);
     one_or_list(one, 0..=MAX_TLS_ROUTES).then(|routes, _, to| {
         check_names(&routes, to);
         Some(routes)
     })
 }
 
-fn draft(fields: TlsRouteFields, node: &Node) -> TlsRouteDraft {
+fn draft(fields: TlsRouteFields, node: &Node, to: &mut Reading<'_>) -> Option<TlsRouteDraft> {
     let TlsRouteFields { names, mode, upstream } = fields;
     let name_spans = names.iter().map(|name| name.span).collect();
     let names = names.into_iter().map(|name| name.value).collect();
-    TlsRouteDraft {
+    let upstream = match (mode.value, upstream) {
+        (TlsMode::Https, None) => At { value: Vec::new(), span: mode.span },
+        (TlsMode::Https, Some(upstream)) => {
+            let error = Diagnostic::error(upstream.span, "HTTPS goes by the routes of the file");
+            let error = error.label("remove it").also(mode.span, "because of this");
+            return to
+                .fail(error.help("`mode: terminate` sends what was decrypted to an upstream"));
+        }
+        (_, Some(upstream)) => upstream,
+        (_, None) => {
+            let error = Diagnostic::error(node.span, "`upstream` is missing");
+            return to.fail(error.label("these connections would go nowhere"));
+        }
+    };
+    Some(TlsRouteDraft {
         route: TlsRoute { names, mode: mode.value, shares: upstream.value },
         name_spans,
         span: node.span,
         mode_span: mode.span,
         upstream_span: upstream.span,
-    }
+    })
 }
 
 /// A name that a client can ask for: there are none for addresses (RFC 6066 section 3).

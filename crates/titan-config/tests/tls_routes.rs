@@ -1,6 +1,6 @@
 //! What is said about TLS routes.
 
-use titan_config::Config;
+use titan_config::{Config, TlsMode};
 
 /// What is said of a text, whether it is an error or a warning.
 fn report(text: &str) -> String {
@@ -43,6 +43,8 @@ fn tls_routes_that_could_not_be_served() {
         ),
         (vec!["{ mode: proxy, upstream: u }"], "", "", "expected"),
         (vec!["{ mode: passthrough }"], "", "", "`upstream` is missing"),
+        (vec!["{ mode: https }"], "", "", "this listener has no certificates"),
+        (vec!["{ mode: https, upstream: u }"], "", "", "HTTPS goes by the routes of the file"),
         (vec!["{ upstream: u }"], "", "", "`mode` is missing"),
     ] {
         let says = of(&routes.join(", "), listener, upstream);
@@ -58,4 +60,15 @@ fn tls_routes_that_could_not_be_served() {
          routes: [{ respond: 204 }]\nupstreams: { u: \"u:1\" }\n",
     );
     assert_eq!(clean, "");
+}
+
+#[test]
+fn https_needs_no_upstream() {
+    let text = "listeners: [{ address: \":443\", tls: { certificates: { cert: a, key: b } }, \
+        tls_routes: [{ mode: passthrough, upstream: u }, { names: a.b, mode: https }] }]\n\
+        routes: [{ respond: 204 }]\nupstreams: { u: \"u:1\" }\n";
+    let config = Config::parse("titan.yaml", text).unwrap_or_else(|report| panic!("{report}"));
+    let [passed, https] = &config.listeners[0].tls_routes[..] else { panic!("there are two") };
+    assert_eq!((passed.mode, passed.shares.len()), (TlsMode::Passthrough, 1));
+    assert_eq!((https.mode, https.shares.len()), (TlsMode::Https, 0));
 }

@@ -20,7 +20,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc as std_mpsc};
 use std::task::Poll;
-use titan_config::{Cidr, TlsMode};
+use titan_config::Cidr;
 use titan_http::Scheme;
 use titan_io::clock::{CoarseInstant, TICK};
 use titan_io::network::ClientNetwork;
@@ -342,14 +342,10 @@ impl AdmittedConnection {
         self.client.transport.renew_grace();
         match self.find_route(hello.server_name.as_deref()) {
             Some((route, snapshot)) => {
-                let goes_on = match route.mode {
-                    TlsMode::Passthrough => true,
-                    // A reload may just have taken the certificates from the listener.
-                    TlsMode::Terminate => {
-                        self.is_secured(Alpn::Nothing, deadline).await
-                            && self.client.origin.scheme == Scheme::Https
-                    }
-                };
+                // A reload may just have taken the certificates from the listener.
+                let goes_on = !route.is_terminated
+                    || self.is_secured(Alpn::Nothing, deadline).await
+                        && self.client.origin.scheme == Scheme::Https;
                 if goes_on {
                     downstream::raw::serve(&mut self.client, snapshot, route).await;
                 }

@@ -9,7 +9,8 @@ use titan_io::registry::Registry;
 
 /// Those of one listener, by the names that clients ask for.
 pub(crate) struct TlsRoutes {
-    routes: Box<[Arc<TlsRoute>]>,
+    /// `None` for names that are HTTPS, which others of these routes would take.
+    routes: Box<[Option<Arc<TlsRoute>>]>,
     /// The place of the route for that name alone.
     exact: HashMap<Box<str>, usize>,
     /// The place of the route for all names that end so; each begins with a dot.
@@ -20,7 +21,8 @@ pub(crate) struct TlsRoutes {
 
 /// One of them.
 pub(crate) struct TlsRoute {
-    pub(crate) mode: TlsMode,
+    /// Whether the gateway decrypts what comes.
+    pub(crate) is_terminated: bool,
     pub(crate) split: Split,
     /// What is counted for it.
     pub(crate) counted: Arc<Counted<TlsRouteCells>>,
@@ -134,10 +136,15 @@ impl TlsRoutes {
         }
         let others = routes.iter().position(|route| route.names.is_empty());
         let route = |route: &titan_config::TlsRoute| {
+            let is_terminated = match route.mode {
+                TlsMode::Https => return None,
+                TlsMode::Passthrough => false,
+                TlsMode::Terminate => true,
+            };
             let id = TlsRouteName { listener: listener.name.clone(), route: route.name() };
             let counted = Counted::of(registry, &format!("{} {}", id.route, id.listener), workers);
             let split = Split::new(&route.shares);
-            Arc::new(TlsRoute { mode: route.mode, split, counted, id })
+            Some(Arc::new(TlsRoute { is_terminated, split, counted, id }))
         };
         Some(Arc::new(TlsRoutes {
             routes: routes.iter().map(route).collect(),
@@ -148,15 +155,15 @@ impl TlsRoutes {
     }
 
     /// The route for clients that ask for that name, in lower case and without a final dot: the one for that name alone, or else for
-    /// the longest end of it.
+    /// the longest end of it. None where there is none, or what they speak is HTTPS.
     pub(crate) fn find(&self, name: Option<&str>) -> Option<&Arc<TlsRoute>> {
         let named = name.and_then(|name| self.exact.get(name).or_else(|| self.find_under(name)));
-        named.copied().or(self.others).map(|place| &self.routes[place])
+        named.copied().or(self.others).and_then(|place| self.routes[place].as_ref())
     }
 
     /// What is counted for each, in the order of the file.
     pub(crate) fn status(&self) -> impl Iterator<Item = TlsRouteStatus> {
-        self.routes.iter().map(|route| route.status())
+        self.routes.iter().flatten().map(|route| route.status())
     }
 
     fn find_under(&self, name: &str) -> Option<&usize> {
@@ -174,7 +181,9 @@ mod tests {
         let text = "listeners: [{ address: ':1', tls_routes: [\
             { names: '*.example.com', mode: passthrough, upstream: u },\
             { names: [a.example.com, '*.b.example.com'], mode: passthrough, upstream: u },\
-            { mode: passthrough, upstream: u }] }]\nroutes: [{ respond: 204 }]\nupstreams: { u: 'u:1' }";
+            { names: w.example.com, mode: https },\
+            { mode: passthrough, upstream: u }],\
+            tls: { certificates: { cert: a, key: b } } }]\nroutes: [{ respond: 204 }]\nupstreams: { u: 'u:1' }";
         let config = titan_config::Config::parse("test", text).unwrap();
         let routes = TlsRoutes::of(&config.listeners[0], (&Registry::default(), 1)).unwrap();
         let found = |name| routes.find(name).unwrap().id.route.clone();
@@ -193,5 +202,7 @@ mod tests {
             assert_eq!(found(Some(name)), expected, "{name}");
         }
         assert_eq!(found(None), "*");
+        assert!(routes.find(Some("w.example.com")).is_none(), "it is HTTPS");
+        assert_eq!(found(Some("x.w.example.com")), "*.example.com");
     }
 }

@@ -208,6 +208,24 @@ fn the_most_specific_name_decides_and_the_rest_goes_where_nothing_is_named() {
 }
 
 #[test]
+fn a_name_of_a_wildcard_may_be_https() {
+    let (a, upstream) = (certificate(&["a.example"]), upstream::listens());
+    let routes = "{ names: '*.example', mode: passthrough, upstream: u }, \
+        { names: a.example, mode: https }, { mode: passthrough, upstream: u }";
+    let front = Front { routes, listener: HTTPS, ..PLAIN };
+    let gateway = front.starts(&[&upstream.address()], &Certificate::files(&[("a", &a)]));
+    let session = a.client_of_protocols("a.example", &["http/1.1"]);
+    let mut client = Peer::connects(gateway.address()).secures(session);
+    client.sends(GET).response().has_status(204);
+    for other in ["b.example", "x.a.example", "a.test"] {
+        passes(&gateway, &upstream, other);
+    }
+    let counted: Vec<_> =
+        gateway.status().tls_routes().into_iter().map(|it| it.name.route).collect();
+    assert_eq!(counted, ["*.example", "*"]);
+}
+
+#[test]
 fn old_clients_pass_through() {
     let upstream = upstream::listens();
     let gateway = Front { routes: PASS, ..PLAIN }.starts(&[&upstream.address()], &Files::default());
