@@ -2,6 +2,7 @@
 
 use crate::cluster::{Cluster, GATEWAY_GROUP};
 use crate::credentials::{self, Unusable, Vault, Who};
+use crate::hostname;
 use crate::ingress::Ingresses;
 use crate::names::{hash, joined};
 use crate::objects::{Gateway, GatewayAddress, Key, Listener, ListenerSet, Namespaces, RouteKind};
@@ -166,6 +167,21 @@ pub(crate) fn lets_in(
     }
 }
 
+/// Whether a host of a listener for `own` on that socket belongs to another listener there, which is more specific.
+pub(crate) fn is_elsewhere(
+    gateways: &[Ours<'_>],
+    socket: &Socket,
+    (own, host): (&str, &str),
+) -> bool {
+    let mut listeners = gateways.iter().flat_map(|it| &it.listeners);
+    listeners.any(|other| {
+        other.socket.as_ref() == Some(socket)
+            && hostname::specificity(other.hostname()) > hostname::specificity(own)
+            && hostname::covers(other.hostname(), host)
+            && !host.is_empty()
+    })
+}
+
 /// Where a listener of a gateway is, with that address.
 fn socket(addressing: &Addressing, key: &Key, address: &[String], listener: &Listener) -> Socket {
     let port = listener.port;
@@ -208,7 +224,7 @@ impl<'c> Judged<'c> {
         let (kinds, bad) = allowed_kinds(kinds, &allowed_routes.kinds);
         self.kinds = kinds;
         self.unresolved = bad;
-        if protocol == "HTTPS" || protocol == "TLS" && !self.passes_through() {
+        if self.decrypts() {
             let (cluster, vault, settings) = with;
             let who = match self.set {
                 Some(set) => ("ListenerSet", set.namespace.as_str()),
@@ -281,6 +297,16 @@ impl<'c> Judged<'c> {
         self.listener.protocol == "TLS" && mode == Some("Passthrough")
     }
 
+    /// Whether what comes here is HTTP, encrypted.
+    pub(crate) fn is_https(&self) -> bool {
+        self.listener.protocol == "HTTPS"
+    }
+
+    /// Whether the gateway decrypts what comes here.
+    fn decrypts(&self) -> bool {
+        self.is_https() || self.listener.protocol == "TLS" && !self.passes_through()
+    }
+
     /// Whether routes can attach to it.
     pub(crate) fn takes_routes(&self) -> bool {
         !self.kinds.is_empty()
@@ -288,8 +314,7 @@ impl<'c> Judged<'c> {
 
     /// Whether it can be served.
     fn is_usable(&self) -> bool {
-        let needs = self.listener.protocol != "HTTP" && !self.passes_through();
-        let is_whole = !needs || !self.certificates.is_empty();
+        let is_whole = !self.decrypts() || !self.certificates.is_empty();
         self.refusal.is_none() && self.conflict.is_none() && self.takes_routes() && is_whole
     }
 }
@@ -332,11 +357,13 @@ struct Taken {
 }
 
 /// What a socket is used for.
+#[derive(Default)]
 struct Use {
-    /// HTTP, HTTPS or TLS.
-    protocol: String,
-    /// Whose certificates clients show: they do so before they say which host they want.
-    clients: Option<Value>,
+    /// Whether all that is spoken there is TLS. By the name that a client asks for in it, it may be HTTPS or not.
+    has_tls: bool,
+    /// Whose certificates clients show, where some of what comes is decrypted: they do so before they say which host they want.
+    clients: Option<Option<Value>>,
+    protocols: BTreeSet<String>,
     hosts: BTreeSet<String>,
 }
 
@@ -345,21 +372,24 @@ impl Taken {
         // Ports of UDP are others.
         let Some(socket) = socket.filter(|_| judged.listener.protocol != "UDP") else { return };
         let host = judged.hostname().to_ascii_lowercase();
-        let (protocol, clients) = (judged.listener.protocol.clone(), judged.clients.clone());
+        let protocol = judged.listener.protocol.clone();
         if !judged.takes_routes() {
-            let used = self.sockets.get(&socket.name).filter(|used| used.protocol != protocol);
+            let used = self.sockets.get(&socket.name);
+            let used = used.filter(|used| !used.protocols.contains(&protocol));
             judged.conflict = used.map(|_| Unusable {
                 reason: "ProtocolConflict",
                 message: format!("port {}: a listener before it has another protocol", socket.port),
             });
             return;
         }
-        let fresh =
-            || Use { protocol: protocol.clone(), clients: clients.clone(), hosts: BTreeSet::new() };
+        let clients = judged.decrypts().then(|| judged.clients.clone());
+        let fresh = || Use { has_tls: socket.has_tls, ..Use::default() };
         let used = self.sockets.entry(socket.name.clone()).or_insert_with(fresh);
-        let conflict = if used.protocol != protocol {
+        let has_other_clients =
+            used.clients.as_ref().zip(clients.as_ref()).is_some_and(|(used, own)| used != own);
+        let conflict = if used.has_tls != socket.has_tls {
             Some(("ProtocolConflict", "has the port for another protocol"))
-        } else if used.clients != clients {
+        } else if has_other_clients {
             Some((
                 "ProtocolConflict",
                 "has the port with other authorities for certificates of clients",
@@ -367,6 +397,8 @@ impl Taken {
         } else if !used.hosts.insert(host) {
             Some(("HostnameConflict", "has the same host on the port"))
         } else {
+            used.clients = used.clients.take().or(clients);
+            used.protocols.insert(protocol);
             None
         };
         judged.conflict = conflict.map(|(reason, which)| Unusable {

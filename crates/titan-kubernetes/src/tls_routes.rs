@@ -4,7 +4,8 @@ use crate::attach::{self, Attached, Attaching};
 use crate::backends::{Backend, Backends, Protocol};
 use crate::cluster::{Cluster, Kind};
 use crate::credentials::Unusable;
-use crate::gateways::{Ours, Socket};
+use crate::gateways::{self, Judged, Ours, Socket};
+use crate::hostname;
 use crate::objects::{BackendRef, Key, ParentRef, TlsRoute};
 use crate::rules;
 use crate::statuses::{self, Judgement};
@@ -23,6 +24,9 @@ pub(crate) struct TlsRoutes<'c> {
 
 /// An upstream without endpoints: connections for which there is no service end there.
 pub(crate) const NOBODY: &str = "nobody";
+
+/// Names that one TLS route of Titan's has at most.
+const MAX_NAMES: usize = 64;
 
 /// The document with that upstream.
 pub(crate) fn nobody() -> (String, Value) {
@@ -46,13 +50,41 @@ impl<'c> TlsRoutes<'c> {
         judged
     }
 
-    /// The TLS routes on a socket. What none of them takes is refused: it would be HTTPS, or HTTP, otherwise.
-    pub(crate) fn on(&self, socket: &Socket) -> Vec<Value> {
+    /// The TLS routes on a socket of these listeners. Each name belongs to the most specific listener that is for it: what no route of that
+    /// one takes is HTTPS where it is one for HTTPS, and is refused otherwise, whichever routes of others would take it.
+    pub(crate) fn on(&self, socket: &Socket, listeners: &[&Judged<'_>]) -> Vec<Value> {
         let mut routes = self.sockets.get(socket).cloned().unwrap_or_default();
-        if !self.taken.contains(&(socket.clone(), String::new())) {
+        let mut left: BTreeMap<bool, BTreeSet<String>> = BTreeMap::new();
+        let mut is_whole = self.is_taken(socket, "");
+        for judged in listeners {
+            let (host, is_https) = (judged.hostname().to_ascii_lowercase(), judged.is_https());
+            let is_others = |it: &&&Judged<'_>| {
+                !it.hostname().eq_ignore_ascii_case(&host) && hostname::covers(it.hostname(), &host)
+            };
+            if host.is_empty() {
+                // What is left of a socket with `tls` is HTTPS.
+                is_whole |= is_https;
+            } else if !self.is_taken(socket, &host)
+                && (is_https || listeners.iter().any(|it| is_others(&it)))
+            {
+                left.entry(is_https).or_default().insert(host);
+            }
+        }
+        for (is_https, hosts) in left {
+            let hosts: Vec<_> = hosts.into_iter().collect();
+            routes.extend(hosts.chunks(MAX_NAMES).map(|names| match is_https {
+                true => json!({ "names": names, "mode": "https" }),
+                false => json!({ "names": names, "mode": "passthrough", "upstream": NOBODY }),
+            }));
+        }
+        if !is_whole {
             routes.push(json!({ "mode": "passthrough", "upstream": NOBODY }));
         }
         routes
+    }
+
+    fn is_taken(&self, socket: &Socket, host: &str) -> bool {
+        self.taken.contains(&(socket.clone(), host.to_owned()))
     }
 
     fn judge(
@@ -76,14 +108,18 @@ impl<'c> TlsRoutes<'c> {
         let mut document = String::new();
         for (_, attached) in &parents {
             for (listener, hosts) in &attached.listeners {
-                let judged = &mut gateways[attached.gateway].listeners[*listener];
-                judged.attached += 1;
+                gateways[attached.gateway].listeners[*listener].attached += 1;
+                let gateways = &*gateways;
+                let judged = &gateways[attached.gateway].listeners[*listener];
                 let Some(socket) = judged.socket.clone() else { continue };
                 document = socket.document();
-                let passes = judged.passes_through();
+                let (passes, own) = (judged.passes_through(), judged.hostname());
                 let named = of_ours(&parents, gateways);
                 let upstream = making.upstream(passes, &named);
-                self.add(&socket, hosts, passes, &upstream);
+                let is_here =
+                    |host: &&String| !gateways::is_elsewhere(gateways, &socket, (own, host));
+                let hosts: Vec<_> = hosts.iter().filter(is_here).cloned().collect();
+                self.add(&socket, &hosts, passes, &upstream);
             }
         }
         let unresolved = making.unresolved;

@@ -5,7 +5,6 @@ use crate::backends::{Backends, Pods, Protocol};
 use crate::cluster::{Cluster, Kind};
 use crate::credentials::{Unusable, Vault};
 use crate::gateways::{self, Ours, Socket};
-use crate::hostname;
 use crate::ingress::{self, annotations::Speaks};
 use crate::matches::{Match, Matching};
 use crate::names::{document, joined};
@@ -298,7 +297,7 @@ impl<'c> Translating<'c> {
                     }
                 });
                 if listeners.iter().any(|it| it.listener.protocol == "TLS") {
-                    listener["tls_routes"] = connections.on(socket).into();
+                    listener["tls_routes"] = connections.on(socket, &listeners).into();
                     self.documents.extend([tls_routes::nobody()]);
                 }
                 if !unique.is_empty() {
@@ -381,17 +380,9 @@ fn sockets(
         for (at, hosts) in &attached.listeners {
             let Some(socket) = &ours.listeners[*at].socket else { continue };
             let own = ours.listeners[*at].hostname();
-            let others = gateways.iter().flat_map(|it| &it.listeners);
-            let others = others.filter(|it| it.socket.as_ref() == Some(socket));
-            let is_elsewhere = |host: &str| {
-                others.clone().any(|other| {
-                    let other = other.hostname();
-                    hostname::specificity(other) > hostname::specificity(own)
-                        && hostname::covers(other, host)
-                        && !host.is_empty()
-                })
-            };
-            let hosts = hosts.iter().filter(|host| !is_elsewhere(host)).cloned();
+            let is_here =
+                |host: &&String| !gateways::is_elsewhere(gateways, socket, (own, host.as_str()));
+            let hosts = hosts.iter().filter(is_here).cloned();
             sockets.entry(socket.clone()).or_default().extend(hosts);
         }
     }

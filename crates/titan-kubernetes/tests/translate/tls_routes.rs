@@ -1,6 +1,7 @@
 //! TLSRoutes, and the listeners that they attach to.
 
-use super::{Objects, served_by, summary};
+use super::{Objects, http, served_by, summary};
+use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Value, json};
 use titan_kubernetes::cluster::Kind;
 
@@ -94,16 +95,106 @@ fn what_is_decrypted_needs_a_certificate() {
     assert!(conditions.contains("ResolvedRefs=False/InvalidCertificateRef"), "{conditions}");
 }
 
+/// A secret `site` beside the gateways, with a certificate.
+fn add_site(objects: &mut Objects) {
+    let made = rcgen::generate_simple_self_signed(["www.example.com".to_owned()]).unwrap();
+    let [cert, key] = [made.cert.pem(), made.signing_key.serialize_pem()]
+        .map(|text| BASE64_STANDARD.encode(text));
+    let secret =
+        json!({ "type": "kubernetes.io/tls", "data": { "tls.crt": cert, "tls.key": key } });
+    objects.add(Kind::Secret, "infra", "site", secret);
+}
+
+/// A listener for HTTPS with that certificate.
+fn https(name: &str, hostname: Value) -> Value {
+    let mut listener = tls(name, "Terminate", hostname);
+    listener["protocol"] = json!("HTTPS");
+    listener["tls"]["certificateRefs"] = json!([{ "name": "site" }]);
+    listener
+}
+
 #[test]
-fn routes_for_http_do_not_attach_and_https_has_another_port() {
+fn routes_for_http_do_not_attach() {
     let mut objects = Objects::new();
-    let mut https = tls("https", "Terminate", json!("a.example.com"));
-    https["protocol"] = json!("HTTPS");
-    objects.gateway("front", json!([tls("tls", "Passthrough", Value::Null), https]));
+    objects.gateway("front", json!([tls("tls", "Passthrough", Value::Null)]));
     objects.service("db", "10.0.0.1").route("a", json!({ "rules": [served_by("db")] }));
-    let all = objects.translated();
-    let conditions = all.conditions("HTTPRoute shop/a", "parents");
+    let conditions = objects.translated().conditions("HTTPRoute shop/a", "parents");
     assert!(conditions.starts_with("Accepted=False/NotAllowedByListeners"), "{conditions}");
-    let second = summary(&all.statuses["Gateway infra/front"]["listeners"][1]["conditions"]);
-    assert!(second.contains("Conflicted=True/ProtocolConflict"), "{second}");
+}
+
+#[test]
+fn each_name_of_a_port_belongs_to_the_most_specific_listener() {
+    let mut objects = Objects::new();
+    let listeners = json!([
+        https("site", json!("www.example.com")),
+        tls("tls", "Passthrough", json!("*.example.com")),
+        https("api", json!("*.api.example.com")),
+        tls("admin", "Passthrough", json!("admin.example.com")),
+    ]);
+    add_site(&mut objects);
+    objects.gateway("front", listeners);
+    objects.service("db", "10.0.0.1").service("web", "10.0.0.2");
+    objects.route("web", json!({ "rules": [served_by("web")] }));
+    let names = json!(["*.example.com", "www.example.com", "a.api.example.com", "db.example.com"]);
+    let to_tls = json!({
+        "parentRefs": [{ "name": "front", "namespace": "infra", "sectionName": "tls" }],
+        "hostnames": names, "rules": [served_by("db")],
+    });
+    objects.add(Kind::TlsRoute, "shop", "db", json!({ "spec": to_tls }));
+    let shown = listener(&objects);
+    assert_eq!(shown["tls"]["certificates"].as_array().map(Vec::len), Some(1));
+    let upstream = json!({ "shop.db.8080.encrypted": 1 });
+    assert_eq!(
+        shown["tls_routes"],
+        json!([
+            { "names": ["*.example.com", "db.example.com"], "mode": "passthrough", "upstream": upstream },
+            { "names": ["admin.example.com"], "mode": "passthrough", "upstream": "nobody" },
+            { "names": ["*.api.example.com", "www.example.com"], "mode": "https" },
+            { "mode": "passthrough", "upstream": "nobody" },
+        ])
+    );
+    let all = objects.in_force();
+    for listener in all.statuses["Gateway infra/front"]["listeners"].as_array().unwrap() {
+        let conditions = summary(&listener["conditions"]);
+        assert!(conditions.contains("Conflicted=False/NoConflicts"), "{conditions}");
+        assert!(conditions.contains("Programmed=True"), "{conditions}");
+    }
+}
+
+#[test]
+fn what_no_tls_route_takes_is_https_where_a_listener_is_for_all_hosts() {
+    let mut objects = Objects::new();
+    let listeners =
+        json!([https("site", Value::Null), tls("db", "Passthrough", json!("db.example.com")),]);
+    add_site(&mut objects);
+    objects.gateway("front", listeners);
+    objects.service("db", "10.0.0.1");
+    assert_eq!(
+        listener(&objects)["tls_routes"],
+        json!([{ "names": ["db.example.com"], "mode": "passthrough", "upstream": "nobody" }])
+    );
+    route(&mut objects, "db", json!([]), served_by("db"));
+    let upstream = json!({ "shop.db.8080.encrypted": 1 });
+    assert_eq!(
+        listener(&objects)["tls_routes"],
+        json!([{ "names": ["db.example.com"], "mode": "passthrough", "upstream": upstream }])
+    );
+}
+
+#[test]
+fn two_listeners_for_one_host_have_a_conflict() {
+    let mut objects = Objects::new();
+    let host = || json!("a.example.com");
+    let listeners = json!([
+        tls("tls", "Passthrough", host()),
+        https("https", host()),
+        http("http", 443, host())
+    ]);
+    add_site(&mut objects);
+    objects.gateway("front", listeners);
+    let all = objects.translated();
+    let conditions =
+        |at: usize| summary(&all.statuses["Gateway infra/front"]["listeners"][at]["conditions"]);
+    assert!(conditions(1).contains("Conflicted=True/HostnameConflict"), "{}", conditions(1));
+    assert!(conditions(2).contains("Conflicted=True/ProtocolConflict"), "{}", conditions(2));
 }
