@@ -55,6 +55,8 @@ struct Verdict {
     until: CoarseInstant,
     /// How long a failure counts to have taken.
     penalty: Duration,
+    /// Whether the client had spoken before there was an endpoint.
+    has_spoken: bool,
     has_failed: bool,
 }
 
@@ -115,7 +117,8 @@ async fn reach(
         let running = attempt.begin();
         match connecting.open(transport, &attempt, &mut memory).await {
             Ok(endpoint) => {
-                let verdict = Verdict::new(attempt, timeout, &worker.io.clock);
+                let has_spoken = !transport.inbox.is_empty();
+                let verdict = Verdict::new(attempt, timeout, has_spoken, &worker.io.clock);
                 let (timeout, upstream) = (snapshot.timeouts.tunnel, Arc::clone(&upstream.counted));
                 let _running = running.into_count();
                 return Ok(Reached { endpoint, memory, verdict, _running, upstream, timeout });
@@ -232,17 +235,23 @@ impl Connecting<'_> {
 }
 
 impl Verdict {
-    fn new(attempt: AdmittedAttempt, penalty: Duration, clock: &Clock) -> Verdict {
+    fn new(
+        attempt: AdmittedAttempt,
+        penalty: Duration,
+        has_spoken: bool,
+        clock: &Clock,
+    ) -> Verdict {
         let until = clock.deadline(JUDGED);
-        Verdict { attempt: Some(attempt), until, penalty, has_failed: false }
+        Verdict { attempt: Some(attempt), until, penalty, has_spoken, has_failed: false }
     }
 
     /// Looks at what has come of the connection, and says when to look again at the latest.
     fn look(&mut self, clock: &Clock, two_way: &TwoWay) -> CoarseInstant {
         let ((sent, came), ended) = (two_way.taken(), two_way.ended());
+        self.has_spoken |= sent > 0;
         if came > 0 {
             self.succeed();
-        } else if sent > 0 && ended == (false, true) {
+        } else if self.has_spoken && ended == (false, true) {
             self.fail();
         } else if clock.is_past(self.until) {
             self.attempt = None;
@@ -293,9 +302,8 @@ async fn relay(client: &mut Client, mut reached: Reached, route: &TlsRouteStatus
         };
         let up = (&mut source, &mut request);
         let result = two_way.run(timer, up, (&mut response, &mut sink), note).await;
-        let (has_sent, is_lost) =
-            (two_way.taken().0 > 0, result.is_err_and(|it| it.side == Side::Upstream));
-        if has_sent && is_lost {
+        let is_lost = result.is_err_and(|error| error.side == Side::Upstream);
+        if is_lost && verdict.has_spoken {
             verdict.fail();
         }
         result.map(|()| two_way.ended() == (true, true))
