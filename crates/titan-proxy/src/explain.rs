@@ -9,6 +9,7 @@ mod policies;
 mod question;
 #[cfg(test)]
 mod tests;
+mod tls_route;
 mod words;
 
 pub use outcome::{Forwarded, Outcome};
@@ -147,6 +148,9 @@ impl Explainer<'_> {
         let mut head = RequestHead::default();
         let framing = self.read_head(question, &mut head)?;
         self.listeners(question.port());
+        if self.tls_route(question, &head) {
+            return Ok(());
+        }
         self.certificate();
         self.client(&head);
         let upgrade = Upgrade::of_request(&head, framing.into());

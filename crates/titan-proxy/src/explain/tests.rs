@@ -72,6 +72,28 @@ fn response(method: &str, url: &str, fields: &[&str]) -> String {
 }
 
 #[test]
+fn a_connection_that_a_tls_route_takes() {
+    let config = "listeners: [{ address: ':443', tls: { certificates: { cert: a, key: b } }, tls_routes: [\
+        { names: ['*.example', db.test], mode: passthrough, upstream: { a: 3, b: 1 } }, { names: w.example, mode: https }] },\
+        ':80']\nroutes: [{ respond: 204 }]\nupstreams: { a: 'a:1', b: 'b:1' }";
+    let told = |url| told_under(config, "GET", url, &[]);
+    let taken = told("https://DB.example:443/x");
+    let expected = "tls route *.example, db.test, passthrough: to `a`, `b`\nresponse";
+    assert!(words(&taken).contains(expected), "{taken}");
+    for url in
+        ["https://w.example/", "https://other.test/", "https://192.0.2.1/", "http://db.test/"]
+    {
+        assert!(told(url).contains("204"), "{url}");
+    }
+}
+
+/// The same with one space between words.
+fn words(text: &str) -> String {
+    let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
 fn a_request_to_an_upstream_that_is_limited() {
     let text = told_under(
         "listeners: [':80']\nroutes: [{ upstream: a, importance: critical }]\n\
