@@ -131,7 +131,8 @@ impl Default for Message {
 }
 
 impl HelloParser {
-    /// Takes in what comes next of the connection. What it says once the whole message has come: nothing behind that is looked at. After that, or an error, there is nothing more to ask.
+    /// Takes in what comes next of the connection. What it says once the whole message has come: nothing behind that is looked
+    /// at. After that, or an error, there is nothing more to ask.
     pub(super) fn read(&mut self, mut bytes: &[u8]) -> Result<Option<ReadHello>, BadHello> {
         while let Some((first, rest)) = bytes.split_first() {
             if self.record_left == 0 {

@@ -1,3 +1,5 @@
+//! ClientHellos of many kinds, and what rustls makes of them.
+
 use super::*;
 use proptest::prelude::*;
 use rustls::server::Acceptor;
