@@ -49,10 +49,9 @@ impl<S: Scale + Default + Send + Sync + 'static> Exemplars<S> {
 
     /// Those of everything that has any, by its name.
     pub fn all(&self) -> HashMap<String, Buckets> {
-        let shown = |(name, buckets): (&Box<[u8]>, &Box<Buckets>)| {
-            (String::from_utf8_lossy(name).into_owned(), **buckets)
-        };
-        self.lock().iter().map(shown).collect()
+        let by_name = self.lock();
+        let all = by_name.iter();
+        all.map(|(name, it)| (String::from_utf8_lossy(name).into_owned(), **it)).collect()
     }
 
     /// Forgets those of what has none of these names.

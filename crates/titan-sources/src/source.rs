@@ -45,6 +45,11 @@ pub trait Clusters: Send + Sync {
         cluster: &'a KubernetesSource,
         outlet: Outlet,
     ) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+    /// Why a process that takes over would begin without something that is known of them, where that is so.
+    fn before_upgrade(&self) -> Option<String> {
+        None
+    }
 }
 
 impl Source {

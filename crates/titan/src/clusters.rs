@@ -74,16 +74,6 @@ impl Clusters {
         }
     }
 
-    /// Why a process that takes over would not know where pods listen, where that is so.
-    pub(crate) fn before_upgrade(&self) -> Option<String> {
-        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-        let why = keeper?.fault()?;
-        Some(format!(
-            "where pods listen is not in the state directory, so that the next process would begin without it: {why}: try again \
-                when the directory can be written"
-        ))
-    }
-
     /// What watches that cluster, as soon as it can begin; nothing where it is not to any more.
     async fn controller(
         &self,
@@ -171,6 +161,15 @@ impl source::Clusters for Clusters {
         outlet: Outlet,
     ) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
         Box::pin(self.follow(name, cluster, outlet))
+    }
+
+    fn before_upgrade(&self) -> Option<String> {
+        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let why = keeper?.fault()?;
+        Some(format!(
+            "where pods listen is not in the state directory, so that the next process would begin without it: {why}: try again \
+                when the directory can be written"
+        ))
     }
 }
 

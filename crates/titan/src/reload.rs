@@ -87,7 +87,6 @@ pub(crate) struct Reloading {
     complaint: String,
     reloads: Arc<Reloads>,
     sources: Sources,
-    clusters: Arc<Clusters>,
     planning: Planning,
     /// The same for those who may only read, so that they are not in the way of others.
     looks: Planning,
@@ -135,8 +134,7 @@ impl Reloading {
         let origin = Origin { source: Source::Start, author: None, repeats: None };
         records.note(origin, &in_force);
         let directory = kept::state_directory(&in_force.config.state, &in_force.file);
-        let clusters = Arc::new(Clusters::new(&loader, &in_force.file, directory));
-        let feeds = loader.feeds();
+        let (feeds, clusters) = (loader.feeds(), Clusters::new(&loader, &in_force.file, directory));
         let mut reloading = Reloading {
             in_force,
             records,
@@ -153,8 +151,7 @@ impl Reloading {
             looking: None,
             complaint: String::new(),
             reloads,
-            sources: Sources::none(Arc::<Clusters>::clone(&clusters), feeds),
-            clusters,
+            sources: Sources::none(Arc::new(clusters), feeds),
             planning: Planning::default(),
             looks: Planning::default(),
         };
@@ -248,7 +245,7 @@ impl Reloading {
             return Some(messages::under_way());
         }
         let on_trial = |trial| messages::on_trial(&self.records.in_force(), Some(trial));
-        let kept = || self.sources.before_upgrade().or_else(|| self.clusters.before_upgrade());
+        let kept = || self.sources.before_upgrade();
         self.trial.as_ref().map(on_trial).or_else(kept)
     }
 

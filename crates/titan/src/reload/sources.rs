@@ -336,11 +336,12 @@ impl Sources {
     pub(super) fn before_upgrade(&self) -> Option<String> {
         let Keeping { unsaved, saving, .. } = &self.keeping;
         let is_kept = unsaved.is_empty() && saving.is_none();
-        (!self.in_force.is_empty() && !is_kept).then(|| {
+        let unkept = (!self.in_force.is_empty() && !is_kept).then(|| {
             "what sources have delivered is not in the state directory, so that the next process would begin without it: set \
                 `state.directory`, or try again when the directory can be written"
                 .to_owned()
-        })
+        });
+        unkept.or_else(|| self.clusters.before_upgrade())
     }
 
     /// How they fare; nothing before it is known which they are.

@@ -224,7 +224,7 @@ fn gateways_with_leases_do_without_a_store_that_hangs_or_dies() {
     gateways.iter().for_each(|gateway| sees(gateway, 3));
     let began = Instant::now();
     let met: Vec<Met> = thread::scope(|scope| {
-        let clients = gateways.iter().map(|gateway| gateway.address());
+        let clients = gateways.iter().map(Gateway::address);
         let lasts = Duration::from_secs(4);
         let clients: Vec<_> =
             clients.map(|address| scope.spawn(move || ask_for(address, lasts))).collect();
