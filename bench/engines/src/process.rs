@@ -71,6 +71,11 @@ pub fn resident(pids: &[u32]) -> io::Result<u64> {
     pids.iter().map(|pid| Ok(status_field(*pid, "VmRSS:")? * 1024)).sum()
 }
 
+/// The most memory that `pids` have had resident, each at its own time, in bytes.
+pub fn peak(pids: &[u32]) -> io::Result<u64> {
+    pids.iter().map(|pid| Ok(status_field(*pid, "VmHWM:")? * 1024)).sum()
+}
+
 /// The parent of a process; none when it has just ended.
 fn parent(pid: u32) -> Option<u32> {
     u32::try_from(status_field(pid, "PPid:").ok()?).ok()
