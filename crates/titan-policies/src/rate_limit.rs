@@ -43,6 +43,7 @@ use titan_io::error::{Error, Kind};
 use titan_io::network::ClientNetwork;
 use titan_io::refusals;
 use titan_store::Unavailable;
+use titan_store::store::Store;
 use titan_store::stores::Stores;
 
 refusals! {
@@ -108,7 +109,8 @@ struct Running {
 #[derive(PartialEq, Eq, Hash)]
 struct LeasesKey {
     limit: LimitKey,
-    store: titan_config::Name,
+    /// Where it is in memory: the leases keep it there.
+    store: usize,
     rates: Vec<Vec<(u64, u64)>>,
 }
 
@@ -203,18 +205,19 @@ impl RateLimit {
         };
         let identity = LimitKey::new(kind, name, limit);
         let limiter = KeyedLimiter::shared(registry, identity.clone(), allowance);
-        let leases = |store: &titan_config::Name| {
+        let leases = |store: &Arc<Store>| {
             let of = |rate: &CellRate| (rate.interval, rate.tolerance);
             let rates = plans.rates().iter().map(|rates| rates.iter().map(of).collect()).collect();
-            let key = LeasesKey { limit: identity, store: store.clone(), rates };
+            let key = LeasesKey { limit: identity, store: Arc::as_ptr(store).addr(), rates };
             registry.shared(key, || {
-                TimedLeases::new(&plans, capacity.get().try_into().unwrap_or(usize::MAX))
+                let capacity = capacity.get().try_into().unwrap_or(usize::MAX);
+                TimedLeases::new(&plans, capacity, Arc::clone(store))
             })
         };
         let shared = shared.as_ref().and_then(|shared| {
             let titan_config::SharedLimit { store: store_name, mode, without_store } = shared;
             let store = common.stores.named(store_name.as_str())?;
-            let leases = (*mode == SharedMode::Lease).then(|| leases(store_name));
+            let leases = (*mode == SharedMode::Lease).then(|| leases(store));
             let most = max_delay.map_or(0, nanoseconds);
             let kept = (store, leases);
             Some(Arc::new(SharedLimit::new(*without_store, kept, name, &plans, most)))

@@ -248,7 +248,7 @@ fn requests(
     (permits, taken)
 }
 
-/// Three keys for two entries: none is served by permits of another, and none are lost that have not changed hands.
+/// Three keys for two entries: none is served by permits of another, and none are used or given back twice.
 #[test]
 fn permits_are_used_or_given_back_once_by_the_key_that_has_them() {
     in_many_orders(|| {

@@ -140,6 +140,11 @@ impl Store {
         self.gateways.load(Ordering::Relaxed).max(1)
     }
 
+    /// Whether it is known how many gateways there are.
+    pub fn knows_gateways(&self) -> bool {
+        self.gateways.load(Ordering::Relaxed) > 0
+    }
+
     /// Whether the gateway drains: then nothing is to be taken ahead any more.
     pub fn is_left(&self) -> bool {
         self.leaving.is_begun()

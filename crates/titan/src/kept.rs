@@ -12,6 +12,7 @@ use crate::config_file;
 use crate::delivered::{self, DocumentName, Texts};
 use crate::regular_file;
 use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -148,7 +149,12 @@ fn claim(new: &Path) -> io::Result<File> {
         .custom_flags(flags)
         .open(new)?;
     let taken = || io::Error::new(ErrorKind::WouldBlock, "another process writes it just now");
-    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| taken())?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => return Err(taken()),
+        // Not all file systems have locks.
+        Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => {}
+        Err(error) => return Err(error.into()),
+    }
     // The other one may have renamed it between the two.
     let (ours, there) = (file.metadata()?, fs::metadata(new).map_err(|_| taken())?);
     if (ours.dev(), ours.ino()) != (there.dev(), there.ino()) {

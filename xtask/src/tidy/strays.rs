@@ -34,6 +34,7 @@ const LISTED: &[(&str, &str)] = &[
     ("docs/configuration.md", "generated from the field docs"),
     ("docs/access-log.schema.json", "generated from the fields of access logs"),
     ("docs/operations.md", "how to run it"),
+    ("docs/sizing.md", "how many gateways, of what size"),
     ("docs/sources.md", "where more of the configuration can come from"),
     ("docs/kubernetes.md", "how to run it in a cluster"),
     ("docs/decisions/*.md", "a page for each decision"),

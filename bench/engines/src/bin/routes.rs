@@ -8,7 +8,6 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
@@ -96,7 +95,8 @@ fn all(options: &Options) -> io::Result<()> {
     for (size, figures) in SIZES.iter().zip(&medians) {
         rows += &row(*size, (figures, &medians[0]), &machine, &version);
     }
-    let file = bench_directory().join("results").join(format!("{}-routes.csv", machine.file_name()));
+    let file =
+        bench_directory().join("results").join(format!("{}-routes.csv", machine.file_name()));
     fs::write(&file, rows)?;
     println!("written: {}", file.display());
     Ok(())
@@ -153,7 +153,10 @@ fn measure((routes, endpoints): (usize, usize), titan: &Path) -> io::Result<Figu
     let begin = Instant::now();
     let running = Running::start(command, Some(CORE), listen, directory.join("log"), listens)?;
     let start = begin.elapsed();
-    thread::sleep(REST);
+    let rested = Instant::now();
+    while rested.elapsed() < REST {
+        launch::pause();
+    }
     let ids = [running.id()];
     let resident = resident(&ids)?;
     let request = load(routes, listen, &running)?;

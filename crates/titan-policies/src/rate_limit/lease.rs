@@ -155,7 +155,9 @@ impl Leases {
             None => entry.refused(hash, charge, rates, now),
         };
         let is_low = taken.is_none_or(|left| 2 * left <= entry.pace().batch);
-        let renews = is_busy && is_low && (taken.is_some() || outcome.is_none());
+        // Permits of which no request can be served would only be missing to those that ask the store.
+        let is_served = charge.cost <= self.most(charge.plan, gateways);
+        let renews = is_busy && is_low && is_served && (taken.is_some() || outcome.is_none());
         let key = LeaseKey { hash, place: slot.place, plan: charge.plan };
         let renewal = renews.then(|| self.begin(&slot, key, gateways, now)).flatten();
         Served { outcome, renewal }
@@ -211,6 +213,10 @@ impl Leases {
         }
         let is_own = self.table.is_held(key.place, key.hash);
         let permits = if is_own { entry.empty(is_whatever, now) } else { 0 };
+        if permits > 0 {
+            // What the store said of a lack of permits did not know of these.
+            entry.0[3].store(0, Ordering::SeqCst);
+        }
         entry.unmark();
         Some(permits)
     }

@@ -30,6 +30,8 @@ pub(crate) struct SharedLimit {
 pub(crate) struct TimedLeases {
     leases: Leases,
     started: Instant,
+    /// Where they were taken: none of another store is taken for it while these are there.
+    _store: Arc<Store>,
 }
 
 /// The rates of requests with the same plan.
@@ -209,7 +211,7 @@ impl SharedLimit {
 
     /// Whether permits are taken ahead.
     pub(super) fn is_leased(&self) -> bool {
-        self.leases.is_some() && !self.store.is_left()
+        self.leases.is_some() && !self.store.is_left() && self.store.knows_gateways()
     }
 
     /// Decides about a request that does not wait by permits that were taken ahead, if it can. `key` is its name in the store.
@@ -308,9 +310,10 @@ impl SharedLimit {
 }
 
 impl TimedLeases {
-    /// Those of a limit with these plans that remembers so many keys.
-    pub(super) fn new(plans: &Plans, capacity: usize) -> TimedLeases {
-        TimedLeases { leases: Leases::new(plans.rates(), capacity), started: Instant::now() }
+    /// Those of a limit with these plans that remembers so many keys, in that store.
+    pub(super) fn new(plans: &Plans, capacity: usize, store: Arc<Store>) -> TimedLeases {
+        let leases = Leases::new(plans.rates(), capacity);
+        TimedLeases { leases, started: Instant::now(), _store: store }
     }
 }
 

@@ -129,3 +129,15 @@ fn many_busy_keys_keep_their_entries() {
     let kept = (0..60).filter(|number| trial.passes(*number, millis(1))).count();
     assert_eq!(kept, 60);
 }
+
+#[test]
+fn nothing_is_taken_ahead_for_requests_that_it_cannot_serve() {
+    let trial = fast();
+    let most = trial.0.most(0, 1);
+    let serve = |cost: u64| {
+        let charge = Charge { cost, ..Charge::ONE };
+        (0..50).any(|_| trial.0.serve(key(cost), charge, 1, WriterId::new(0), 0).renewal.is_some())
+    };
+    assert!(serve(most));
+    assert!(!serve(most + 1));
+}
