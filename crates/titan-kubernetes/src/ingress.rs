@@ -2,6 +2,8 @@
 //!
 //! All of them are behind one gateway that no cluster has. Its names have a colon, or no namespace, as those of no object do.
 
+mod values;
+
 pub(crate) mod annotations;
 
 mod paths;
@@ -70,6 +72,7 @@ pub(crate) fn ingresses(cluster: &Cluster, settings: &Settings) -> Ingresses {
         cluster,
         certificates: Vec::new(),
         hosts: BTreeSet::new(),
+        canaries: BTreeSet::new(),
         made: Ingresses::default(),
     };
     for one in whole.iter().chain(&canaries) {
@@ -78,8 +81,13 @@ pub(crate) fn ingresses(cluster: &Cluster, settings: &Settings) -> Ingresses {
         making.warn(one, one.wishes.refusal.as_slice());
         making.note_certificates(one);
     }
+    let canaries: Vec<_> = canaries.into_iter().filter(|it| making.is_sound(it)).collect();
     for one in &whole {
         making.add(one, &canaries);
+    }
+    for canary in canaries.iter().filter(|it| !making.canaries.contains(it.key)) {
+        let why = "`canary`: no other Ingress of its namespace has its hosts and paths, and it has no effect";
+        making.made.warnings.push(format!("Ingress {}: {why}", canary.key));
     }
     making.finish()
 }
@@ -116,6 +124,8 @@ struct Making<'c> {
     certificates: Vec<Certified>,
     /// All hosts; empty for any.
     hosts: BTreeSet<String>,
+    /// Those that another Ingress shares its requests with.
+    canaries: BTreeSet<Key>,
     made: Ingresses,
 }
 
@@ -123,6 +133,18 @@ impl Making<'_> {
     fn warn(&mut self, one: &One<'_>, whys: &[String]) {
         let key = one.key;
         self.made.warnings.extend(whys.iter().map(|why| format!("Ingress {key}: {why}")));
+    }
+
+    /// Whether all that a canary asks for can be done. One that is not sound has no effect on the Ingress that it is for.
+    fn is_sound(&mut self, canary: &One<'_>) -> bool {
+        let Wishes { canary: asked, refusal, .. } = &canary.wishes;
+        let problem = asked.as_ref().and_then(|it| it.problem.clone());
+        let is_sound = problem.is_none() && refusal.is_none();
+        if !is_sound {
+            let why = problem.unwrap_or_else(|| "it cannot be served".to_owned());
+            self.warn(canary, &[format!("{why}: as a canary, it has no effect")]);
+        }
+        is_sound
     }
 
     /// The first Ingress that has a certificate for a host gives it to all of them.
@@ -204,11 +226,13 @@ impl Making<'_> {
         };
         let mut rules = Vec::new();
         let mut backends = vec![self.backend(one, &path.backend, 1)];
-        let same =
-            canaries.iter().filter_map(|canary| Some((canary, backend_of(canary, host, path)?)));
+        // A service is looked up in the namespace of its Ingress, and nobody drives what is of another namespace.
+        let canaries = canaries.iter().filter(|it| it.key.namespace == one.key.namespace);
+        let same = canaries.filter_map(|canary| Some((canary, backend_of(canary, host, path)?)));
         if let Some((canary, backend)) = same.into_iter().next()
             && let Some(asked) = &canary.wishes.canary
         {
+            self.canaries.insert(canary.key.clone());
             for (header, goes_there) in asked.conditions() {
                 let of =
                     if goes_there { self.backend(canary, backend, 1) } else { backends[0].clone() };

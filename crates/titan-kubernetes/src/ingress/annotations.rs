@@ -1,6 +1,7 @@
 //! What the annotations of ingress-nginx ask for, in the terms of Titan's routes.
 
-use crate::objects::{AuthService, Cors, More};
+use super::values::{self, auth_service, flag, list, networks, redirect, seconds, size};
+use crate::objects::{Cors, More};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -33,8 +34,6 @@ const WITHOUT_MEANING: [&str; 8] = [
 const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 /// How many times a rate may be exceeded at once.
 const BURST: u64 = 5;
-/// The longest time of anything, in seconds.
-const MAX_SECONDS: u64 = 86_400;
 
 /// What is spoken to the pods of an Ingress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,6 +80,8 @@ pub(crate) struct Canary {
     pub(crate) value: Option<String>,
     pub(crate) pattern: Option<String>,
     pub(crate) cookie: Option<String>,
+    /// What of it cannot be read.
+    pub(crate) problem: Option<String>,
 }
 
 impl Wishes {
@@ -97,10 +98,15 @@ impl Wishes {
                     wishes.refusal =
                         Some(format!("`{name}`: {why}, and nothing is served without it"));
                 }
+                Err(why) if name.starts_with("canary-") => {
+                    wishes.canary().problem = Some(format!("`{name}`: {why}"));
+                }
                 Err(why) => wishes.warnings.push(format!("`{name}`: {why}, and has no effect")),
             }
         }
-        if named.get("canary").is_none_or(|it| *it != "true") {
+        if is_on(&named, "canary") {
+            wishes.canary();
+        } else {
             wishes.canary = None;
         }
         wishes.limit(&named);
@@ -155,27 +161,23 @@ impl Wishes {
                 self.policy("authorise")["deny"] = networks;
             }
             "auth-url" => self.more.auth = Some(auth_service(value, all).ok_or("it is no URL")?),
-            "canary-weight" => {
-                self.canary().weight = value.parse().map_err(|_| "it is no number")?;
-            }
-            "canary-weight-total" => {
-                self.canary().total = Some(value.parse().map_err(|_| "it is no number")?);
-            }
-            "canary-by-header" => self.canary().header = Some(value.to_owned()),
-            "canary-by-header-value" => self.canary().value = Some(value.to_owned()),
-            "canary-by-header-pattern" => self.canary().pattern = Some(value.to_owned()),
-            "canary-by-cookie" => self.canary().cookie = Some(value.to_owned()),
+            "canary" => drop(flag(value)?),
+            "canary-weight" => self.canary().weight = values::weight(value)?,
+            "canary-weight-total" => self.canary().total = Some(values::weight(value)?),
+            "canary-by-header" => self.canary().header = Some(values::token(value)?),
+            "canary-by-header-value" => self.canary().value = Some(values::field_value(value)?),
+            "canary-by-header-pattern" => self.canary().pattern = Some(values::pattern(value)?),
+            "canary-by-cookie" => self.canary().cookie = Some(values::token(value)?),
+            "enable-cors" | "cors-allow-credentials" => drop(flag(value)?),
             // Read together with others.
-            "canary"
-            | "permanent-redirect-code"
+            "permanent-redirect-code"
             | "auth-method"
             | "auth-response-headers"
             | "limit-rps"
             | "limit-rpm"
             | "limit-connections"
             | "limit-burst-multiplier"
-            | "limit-whitelist"
-            | "enable-cors" => {}
+            | "limit-whitelist" => {}
             name if name.starts_with("cors-") => {}
             name if WITHOUT_MEANING.contains(&name) => {}
             _ => return Err("it is not supported"),
@@ -233,14 +235,14 @@ impl Wishes {
     }
 
     fn share(&mut self, all: &BTreeMap<&str, &str>) {
-        if all.get("enable-cors").is_none_or(|it| *it != "true") {
+        if !is_on(all, "enable-cors") {
             return;
         }
         let given = |name: &str, usual: &str| list(all.get(name).copied().unwrap_or(usual));
         self.cors = Some(Cors {
             allow_origins: given("cors-allow-origin", "*"),
             allow_credentials: Some(
-                all.get("cors-allow-credentials").is_none_or(|it| *it == "true"),
+                all.get("cors-allow-credentials").is_none_or(|it| flag(it) == Ok(true)),
             ),
             allow_methods: given("cors-allow-methods", "GET,PUT,POST,DELETE,PATCH,OPTIONS"),
             allow_headers: given(
@@ -268,92 +270,15 @@ fn is_protective(name: &str) -> bool {
         )
 }
 
-fn flag(text: &str) -> Result<bool, &'static str> {
-    match text {
-        "true" => Ok(true),
-        "false" => Ok(false),
-        _ => Err("it is neither `true` nor `false`"),
-    }
-}
-
-/// Items with commas between them.
-fn list(text: &str) -> Vec<String> {
-    let items = text.split(',').map(str::trim);
-    items.filter(|it| !it.is_empty()).map(str::to_owned).collect()
-}
-
-fn networks(text: &str) -> Option<Value> {
-    let is_network = |it: &String| {
-        let (address, length) = it.split_once('/').unwrap_or((it, "0"));
-        address.parse::<std::net::IpAddr>().is_ok() && length.parse::<u8>().is_ok()
-    };
-    let networks = list(text);
-    (!networks.is_empty() && networks.iter().all(is_network)).then(|| json!(networks))
-}
-
-/// A redirect to a URL, or to a path, without variables of nginx or of Titan.
-fn redirect(to: &str, status: u16) -> Result<Value, &'static str> {
-    match to.contains(['{', '}', '$']) {
-        true => Err("it has variables"),
-        false => Ok(json!({ "redirect": { "to": to, "status": status } })),
-    }
-}
-
-/// Seconds, as nginx has them.
-fn seconds(text: &str) -> Result<Value, &'static str> {
-    let seconds = text.strip_suffix('s').unwrap_or(text).parse::<u64>();
-    let seconds = seconds.ok().filter(|it| (1..=MAX_SECONDS).contains(it));
-    seconds.map(|it| format!("{it}s").into()).ok_or("it is no number of seconds")
-}
-
-/// A size of nginx: `8m`; `0` is any.
-fn size(text: &str) -> Option<Value> {
-    let digits = text.find(|char: char| !char.is_ascii_digit()).unwrap_or(text.len());
-    let number: u64 = text[..digits].parse().ok()?;
-    let unit = match text[digits..].to_ascii_lowercase().as_str() {
-        "" => "B",
-        "k" => "KiB",
-        "m" => "MiB",
-        "g" => "GiB",
-        _ => return None,
-    };
-    Some(if number == 0 { "unlimited".into() } else { format!("{number}{unit}").into() })
-}
-
-/// The service of a URL, which decides about requests.
-fn auth_service(url: &str, all: &BTreeMap<&str, &str>) -> Option<AuthService> {
-    let (scheme, rest) = url.split_once("://")?;
-    let has_tls = match scheme {
-        "http" => false,
-        "https" => true,
-        _ => return None,
-    };
-    let at = rest.find(['/', '?']).unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(at);
-    // A variable of nginx, or a user.
-    if authority.is_empty() || authority.contains(['$', '@']) || path.contains('$') {
-        return None;
-    }
-    let usual = if has_tls { 443 } else { 80 };
-    let endpoint = match authority.rsplit_once(':') {
-        Some((_, port)) if port.parse::<u16>().is_ok() => authority.to_owned(),
-        _ => format!("{authority}:{usual}"),
-    };
-    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-    let mut policy = json!({ "path": path });
-    if let Some(method) = all.get("auth-method") {
-        policy["method"] = (*method).into();
-    }
-    let told = list(all.get("auth-response-headers").copied().unwrap_or_default());
-    if !told.is_empty() {
-        policy["upstream_headers"] = json!(told);
-    }
-    Some(AuthService { endpoint, has_tls, policy })
+/// Whether a switch is there, and on.
+fn is_on(all: &BTreeMap<&str, &str>, name: &str) -> bool {
+    all.get(name).is_some_and(|it| flag(it) == Ok(true))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::objects::AuthService;
 
     fn read(text: &str) -> Wishes {
         let all = text.lines().filter_map(|line| line.trim().split_once(": "));

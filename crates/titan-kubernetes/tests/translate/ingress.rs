@@ -27,12 +27,16 @@ fn ingress(objects: &mut Objects, name: &str, annotations: &str, paths: Value) {
 }
 
 fn add(objects: &mut Objects, name: &str, annotations: &str, spec: Value) {
+    add_in(objects, ("shop", name), annotations, spec);
+}
+
+fn add_in(objects: &mut Objects, (namespace, name): (&str, &str), annotations: &str, spec: Value) {
     let lines = annotations.lines().filter_map(|line| line.trim().split_once(": "));
     let annotations: Map<_, _> = lines
         .map(|(name, value)| (format!("nginx.ingress.kubernetes.io/{name}"), json!(value)))
         .collect();
     let metadata = json!({ "annotations": annotations });
-    objects.add(Kind::Ingress, "shop", name, json!({ "metadata": metadata, "spec": spec }));
+    objects.add(Kind::Ingress, namespace, name, json!({ "metadata": metadata, "spec": spec }));
 }
 
 /// What the only route of an Ingress with one path is, without what is the same for all.
@@ -208,6 +212,34 @@ fn canaries_get_a_share_or_what_asks_for_them() {
     ];
     let sorted: std::collections::BTreeSet<_> = found.iter().map(|it| format!("{it:?}")).collect();
     assert_eq!(sorted, expected.iter().map(|it| format!("{it:?}")).collect());
+}
+
+#[test]
+fn a_canary_that_is_not_sound_changes_nothing() {
+    for (namespace, annotations, is_taken) in [
+        ("shop", "canary: True\ncanary-weight: 20", true),
+        ("infra", "canary: true\ncanary-weight: 20", false),
+        ("shop", "canary: true\ncanary-by-header: X-A\ncanary-by-header-pattern: (", false),
+        ("shop", "canary: true\ncanary-by-header: X A", false),
+        ("shop", "canary: true\ncanary-weight: many", false),
+        ("shop", "canary: true\ncanary-weight: 20\nauth-type: basic", false),
+    ] {
+        let mut objects = cluster();
+        ingress(&mut objects, "web", "", json!([path("/", "Prefix", "cart")]));
+        let spec = json!({
+            "ingressClassName": "titan",
+            "rules": [{ "host": "shop.io", "http": { "paths": [path("/", "Prefix", "next")] } }],
+        });
+        add_in(&mut objects, (namespace, "canary"), annotations, spec);
+        let translated = objects.translated();
+        let routes = translated.routes("ingress/shop/web");
+        let [route] = routes[..] else { panic!("{annotations}: {routes:?}") };
+        let shares = route["upstream"].as_object().unwrap().len();
+        assert_eq!(shares, if is_taken { 2 } else { 1 }, "{namespace} {annotations}: {route}");
+        let warned =
+            translated.warnings.iter().any(|it| it.contains(&format!("{namespace}/canary")));
+        assert_eq!(warned, !is_taken, "{annotations}: {:?}", translated.warnings);
+    }
 }
 
 #[test]
