@@ -30,6 +30,10 @@ const WITHOUT_MEANING: [&str; 8] = [
     "client-body-buffer-size",
     "enable-access-log",
 ];
+/// The most origins of CORS.
+const MAX_ORIGINS: usize = 256;
+/// The most methods, or names of fields, of CORS.
+const MAX_NAMES: usize = 32;
 /// The statuses of redirects.
 const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 /// How many times a rate may be exceeded at once.
@@ -238,18 +242,37 @@ impl Wishes {
         if !is_on(all, "enable-cors") {
             return;
         }
-        let given = |name: &str, usual: &str| list(all.get(name).copied().unwrap_or(usual));
+        let mut given = |name: &str, usual: &str, is_good: fn(&str) -> bool, most: usize| {
+            let mut items = list(all.get(name).copied().unwrap_or(usual));
+            for bad in items.extract_if(.., |it| !is_good(it)) {
+                self.warnings.push(format!("`{name}`: {bad} cannot be served, and has no effect"));
+            }
+            items.truncate(most);
+            items
+        };
+        let is_name = |text: &str| values::token(text).is_ok();
+        let allow_origins = given("cors-allow-origin", "*", values::is_origin, MAX_ORIGINS);
+        let usual = "GET,PUT,POST,DELETE,PATCH,OPTIONS";
+        let allow_methods = given("cors-allow-methods", usual, values::is_method, MAX_NAMES);
+        let usual = "DNT,Keep-Alive,User-Agent,X-Requested-With,If-Modified-Since,Cache-Control,Content-Type,Range,Authorization";
+        let allow_headers = given("cors-allow-headers", usual, is_name, MAX_NAMES);
+        let expose_headers = given("cors-expose-headers", "", is_name, MAX_NAMES);
+        if allow_origins.is_empty() {
+            return;
+        }
+        // Any website could read what its visitor may.
+        let is_for_all = allow_origins.iter().any(|it| it == "*");
+        let asked = all.get("cors-allow-credentials").map(|it| flag(it) == Ok(true));
+        if is_for_all && asked == Some(true) {
+            let why = "with `*` among the origins every website could read what its visitors may";
+            self.warnings.push(format!("`cors-allow-credentials`: {why}, and it has no effect"));
+        }
         self.cors = Some(Cors {
-            allow_origins: given("cors-allow-origin", "*"),
-            allow_credentials: Some(
-                all.get("cors-allow-credentials").is_none_or(|it| flag(it) == Ok(true)),
-            ),
-            allow_methods: given("cors-allow-methods", "GET,PUT,POST,DELETE,PATCH,OPTIONS"),
-            allow_headers: given(
-                "cors-allow-headers",
-                "DNT,Keep-Alive,User-Agent,X-Requested-With,If-Modified-Since,Cache-Control,Content-Type,Range,Authorization",
-            ),
-            expose_headers: given("cors-expose-headers", ""),
+            allow_origins,
+            allow_credentials: Some(asked.unwrap_or(true) && !is_for_all),
+            allow_methods,
+            allow_headers,
+            expose_headers,
             max_age: Some(
                 all.get("cors-max-age").and_then(|it| it.parse().ok()).unwrap_or(1_728_000),
             ),

@@ -3,6 +3,7 @@
 use crate::objects::AuthService;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 /// The longest time of anything, in seconds.
 const MAX_SECONDS: u64 = 86_400;
@@ -34,11 +35,51 @@ pub(super) fn field_value(text: &str) -> Result<String, &'static str> {
     if is_value { Ok(text.to_owned()) } else { Err("it is no value of a header") }
 }
 
+/// An origin, as browsers send it, or one with `*.` in front of its domain; `*` is any.
+pub(super) fn is_origin(text: &str) -> bool {
+    let Some((scheme, host)) = text.split_once("://") else { return text == "*" };
+    let (name, port) = host.split_once(':').unwrap_or((host, "1"));
+    let is_usual = matches!((scheme, port), ("http", "80") | ("https", "443"));
+    let is_scheme = !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_lowercase());
+    let is_lower = !host.bytes().any(|byte| byte.is_ascii_uppercase());
+    is_scheme && is_lower && is_host(name) && is_port(port) && !is_usual
+}
+
+/// A method that pages may use; `*` is any.
+pub(super) fn is_method(text: &str) -> bool {
+    let known = ["*", "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+    known.contains(&text)
+}
+
+/// A host, or all below a domain.
+pub(super) fn is_host(text: &str) -> bool {
+    is_host_name(text.strip_prefix("*.").unwrap_or(text))
+}
+
+fn is_host_name(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(is_part)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let last = text.rsplit('.').next().unwrap_or(text);
+    let is_number = last.bytes().all(|byte| byte.is_ascii_digit());
+    text.len() <= 253
+        && text.split('.').all(is_label)
+        && (!is_number || text.parse::<Ipv4Addr>().is_ok())
+}
+
+fn is_port(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse().is_ok_and(|port: u16| port > 0)
+}
+
 /// A regular expression.
 pub(super) fn pattern(text: &str) -> Result<String, &'static str> {
     let whole = format!("^(?:{text})$");
     let compiled = regex::bytes::RegexBuilder::new(&whole).size_limit(MAX_PROGRAM).build();
-    let is_pattern = text.len() <= MAX_VALUE && compiled.is_ok();
+    let is_pattern = whole.len() <= MAX_VALUE && compiled.is_ok();
     if is_pattern { Ok(text.to_owned()) } else { Err("it is no regular expression") }
 }
 

@@ -153,9 +153,27 @@ fn annotations_change_routes() {
 }
 
 #[test]
-fn the_usual_settings_of_cors_are_taken() {
-    let (found, warnings) = route("enable-cors: true", ("/", "Prefix"));
-    assert_eq!(found["apply"][0]["cors"]["credentials"], true, "{warnings:?}");
+fn credentials_are_shared_with_named_origins_alone() {
+    for (annotations, origins, is_with_credentials, is_warned) in [
+        ("", json!("*"), false, false),
+        ("cors-allow-credentials: true", json!("*"), false, true),
+        ("cors-allow-origin: https://a.io, *", json!("*"), false, false),
+        ("cors-allow-origin: https://a.io", json!(["https://a.io"]), true, false),
+        ("cors-allow-origin: https://*.a.io, a.io", json!(["https://*.a.io"]), true, true),
+        (
+            "cors-allow-origin: https://a.io\ncors-allow-methods: GET, PUTT",
+            json!(["https://a.io"]),
+            true,
+            true,
+        ),
+    ] {
+        let all = format!("enable-cors: true\n{annotations}");
+        let (found, warnings) = route(&all, ("/", "Prefix"));
+        let cors = &found["apply"][0]["cors"];
+        assert_eq!(cors["origins"], origins, "{annotations}");
+        assert_eq!(cors["credentials"] == true, is_with_credentials, "{annotations}");
+        assert_eq!(!warnings.is_empty(), is_warned, "{annotations}: {warnings:?}");
+    }
 }
 
 #[test]
