@@ -23,6 +23,13 @@ pub(crate) struct Ours<'c> {
     pub(crate) sets: Vec<Set<'c>>,
 }
 
+impl Ours<'_> {
+    /// Whether it is the one that all Ingresses are behind, which no cluster has.
+    pub(crate) fn is_of_ingresses(&self) -> bool {
+        self.key.namespace.is_empty()
+    }
+}
+
 /// A ListenerSet that names a gateway of ours.
 pub(crate) struct Set<'c> {
     pub(crate) key: &'c Key,

@@ -102,7 +102,7 @@ pub(crate) fn changes(
     {
         wanted.push((Kind::GatewayClass, key, of_class(class, with.3)));
     }
-    for ours in gateways.iter().filter(|it| !it.key.namespace.is_empty()) {
+    for ours in gateways.iter().filter(|it| !it.is_of_ingresses()) {
         wanted.push((Kind::Gateway, ours.key, of_gateway(ours, with)));
         for set in &ours.sets {
             wanted.push((Kind::ListenerSet, set.key, of_set(ours, set, with)));
@@ -124,7 +124,7 @@ pub(crate) fn changes(
             wanted.push((Kind::BackendTlsPolicy, policy.key, json!({ "ancestors": entries })));
         }
     }
-    let of_all = gateways.iter().find(|it| it.key.namespace.is_empty());
+    let of_all = gateways.iter().find(|it| it.is_of_ingresses());
     let of_all = of_all.map(of_ingress);
     for key in &ingresses.ours {
         wanted.extend(of_all.clone().map(|status| (Kind::Ingress, key, status)));

@@ -261,6 +261,29 @@ fn a_canary_that_is_not_sound_changes_nothing() {
 }
 
 #[test]
+fn routes_of_others_do_not_attach_to_what_ingresses_have() {
+    let mut objects = cluster();
+    objects.certificate("shop", "cert");
+    let spec = json!({
+        "ingressClassName": "titan",
+        "tls": [{ "hosts": ["shop.io"], "secretName": "cert" }],
+        "rules": [{ "host": "shop.io", "http": { "paths": [path("/", "Prefix", "cart")] } }],
+    });
+    add(&mut objects, "web", "", spec);
+    let before = objects.translated().documents;
+    for (kind, namespace, name) in [("ListenerSet", "shop", "web:tls"), ("Gateway", "", "ingress")]
+    {
+        let parent = json!({ "kind": kind, "namespace": namespace, "name": name });
+        let rules = json!([{ "backendRefs": [{ "name": "next", "port": 8080 }] }]);
+        let spec = json!({ "parentRefs": [parent], "hostnames": ["shop.io"], "rules": rules });
+        objects.add(Kind::HttpRoute, "shop", "thief", json!({ "spec": spec }));
+        let translated = objects.translated();
+        assert_eq!(translated.documents, before, "{kind}");
+        assert_eq!(translated.statuses.get("HTTPRoute shop/thief"), None, "{kind}");
+    }
+}
+
+#[test]
 fn classes_say_whose_an_ingress_is() {
     let has = |class: Option<&str>, is_default: bool| {
         let mut objects = cluster();
