@@ -131,7 +131,14 @@ impl Wishes {
             "force-ssl-redirect" => self.is_forced = flag(value)?,
             "app-root" if value.starts_with('/') => self.app_root = Some(redirect(value, 302)?),
             "app-root" => return Err("it is no path"),
-            "server-alias" => self.aliases = list(value),
+            "server-alias" => {
+                let (hosts, bad) = list(value).into_iter().partition(|it| values::is_host(it));
+                self.aliases = hosts;
+                let bad: Vec<String> = bad;
+                if !bad.is_empty() {
+                    return Err("what is no host is not served");
+                }
+            }
             "permanent-redirect" => {
                 let status = all.get("permanent-redirect-code").and_then(|it| it.parse().ok());
                 let status = status.filter(|it| REDIRECTS.contains(it)).unwrap_or(301);
@@ -164,7 +171,7 @@ impl Wishes {
                 let networks = networks(value).ok_or("it is no list of networks")?;
                 self.policy("authorise")["deny"] = networks;
             }
-            "auth-url" => self.more.auth = Some(auth_service(value, all).ok_or("it is no URL")?),
+            "auth-url" => self.more.auth = Some(auth_service(value, all)?),
             "canary" => drop(flag(value)?),
             "canary-weight" => self.canary().weight = values::weight(value)?,
             "canary-weight-total" => self.canary().total = Some(values::weight(value)?),
@@ -232,8 +239,14 @@ impl Wishes {
         if limit.is_empty() {
             return;
         }
-        if let Some(networks) = all.get("limit-whitelist").and_then(|it| networks(it)) {
-            limit.insert("exempt".to_owned(), json!({ "addresses": networks }));
+        match all.get("limit-whitelist").map(|it| networks(it)) {
+            None => {}
+            Some(Some(networks)) => {
+                limit.insert("exempt".to_owned(), json!({ "addresses": networks }));
+            }
+            Some(None) => self
+                .warnings
+                .push("`limit-whitelist`: it is no list of networks, and has no effect".to_owned()),
         }
         self.more.policies.insert("rate_limit".to_owned(), Value::Object(limit));
     }
@@ -349,6 +362,10 @@ mod tests {
             ("auth-type: basic", true, false),
             ("whitelist-source-range: office", true, false),
             ("auth-url: https://$host/auth", true, false),
+            ("auth-url: http://sso/\nauth-method: PUT", true, false),
+            ("denylist-source-range: 10.0.0.0/33", true, false),
+            ("proxy-body-size: 9999999999g", true, false),
+            ("server-alias: ~^www", false, true),
             ("limit-rps: many", true, false),
             ("backend-protocol: FCGI", true, false),
             ("configuration-snippet: deny all;", false, true),

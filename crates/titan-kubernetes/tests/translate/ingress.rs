@@ -99,7 +99,7 @@ fn annotations_change_routes() {
             json!({ "prefix": "/", "upstream": { "shop.cart.8080.h2": 1 } }),
         ),
         (
-            "whitelist-source-range: 10.0.0.0/8\nlimit-rps: 5",
+            "whitelist-source-range: 10.0.0.1/8\nlimit-rps: 5",
             ("/", "Prefix"),
             json!({ "prefix": "/", "upstream": upstream, "apply": [
                 { "authorise": { "allow": ["10.0.0.0/8"] } },
