@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// What annotations of ingress-nginx begin with.
 const PREFIX: &str = "nginx.ingress.kubernetes.io/";
 /// Those that keep requests away. An Ingress is not served without what they ask for.
-const PROTECTIVE: [&str; 9] = [
+const PROTECTIVE: [&str; 18] = [
     "auth-type",
     "auth-secret",
     "auth-secret-type",
@@ -18,7 +18,22 @@ const PROTECTIVE: [&str; 9] = [
     "enable-owasp-core-rules",
     "modsecurity-snippet",
     "proxy-ssl-verify",
+    // What a snippet does nobody knows: `deny all` is among it.
+    "configuration-snippet",
+    "server-snippet",
+    "auth-snippet",
+    "auth-url",
+    "whitelist-source-range",
+    "allowlist-source-range",
+    "denylist-source-range",
+    "backend-protocol",
+    "proxy-body-size",
 ];
+/// What those begin with that limit clients over all gateways.
+const GLOBAL_LIMIT: &str = "global-rate-limit";
+/// Switches among what protects: turned off, they ask for nothing.
+const SWITCHES: [&str; 4] =
+    ["auth-tls-verify-client", "enable-modsecurity", "enable-owasp-core-rules", "proxy-ssl-verify"];
 /// Those that say how nginx does something and change nothing else.
 const WITHOUT_MEANING: [&str; 8] = [
     "proxy-buffering",
@@ -191,6 +206,7 @@ impl Wishes {
             | "limit-whitelist" => {}
             name if name.starts_with("cors-") => {}
             name if WITHOUT_MEANING.contains(&name) => {}
+            name if SWITCHES.contains(&name) && values::is_off(value) => {}
             _ => return Err("it is not supported"),
         }
         Ok(())
@@ -294,16 +310,7 @@ impl Wishes {
 }
 
 fn is_protective(name: &str) -> bool {
-    PROTECTIVE.contains(&name)
-        || matches!(
-            name,
-            "auth-url"
-                | "whitelist-source-range"
-                | "allowlist-source-range"
-                | "denylist-source-range"
-                | "backend-protocol"
-                | "proxy-body-size"
-        )
+    PROTECTIVE.contains(&name) || name.starts_with(GLOBAL_LIMIT)
 }
 
 /// Whether a switch is there, and on.
@@ -368,7 +375,19 @@ mod tests {
             ("server-alias: ~^www", false, true),
             ("limit-rps: many", true, false),
             ("backend-protocol: FCGI", true, false),
-            ("configuration-snippet: deny all;", false, true),
+            ("configuration-snippet: deny all;", true, false),
+            ("server-snippet: deny all;", true, false),
+            ("auth-snippet: deny all;", true, false),
+            ("modsecurity-snippet: SecRuleEngine On", true, false),
+            ("global-rate-limit: 10", true, false),
+            ("global-rate-limit-window: 1s", true, false),
+            ("denylist-source-range: office", true, false),
+            ("enable-modsecurity: true", true, false),
+            ("enable-modsecurity: false", false, false),
+            ("enable-owasp-core-rules: False", false, false),
+            ("proxy-ssl-verify: on", true, false),
+            ("proxy-ssl-verify: off", false, false),
+            ("auth-tls-verify-client: off", false, false),
             ("proxy-send-timeout: 5", false, true),
             ("ssl-redirect: perhaps", false, true),
             ("permanent-redirect: https://other.io$request_uri", false, true),

@@ -100,6 +100,11 @@ pub(super) fn flag(text: &str) -> Result<bool, &'static str> {
     }
 }
 
+/// Whether a switch of nginx or of Go is off.
+pub(super) fn is_off(text: &str) -> bool {
+    text.eq_ignore_ascii_case("off") || flag(text) == Ok(false)
+}
+
 /// Items with commas between them.
 pub(super) fn list(text: &str) -> Vec<String> {
     let items = text.split(',').map(str::trim);

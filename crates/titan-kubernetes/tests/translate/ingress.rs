@@ -81,6 +81,11 @@ fn annotations_change_routes() {
             json!({ "prefix": "/a", "upstream": upstream }),
         ),
         (
+            "use-regex: true",
+            ("/status$", "ImplementationSpecific"),
+            json!({ "path": "/status", "upstream": upstream }),
+        ),
+        (
             "proxy-body-size: 8m\nproxy-connect-timeout: 5\nproxy-read-timeout: 60",
             ("/", "Prefix"),
             json!({
@@ -327,16 +332,14 @@ fn classes_say_whose_an_ingress_is() {
 #[test]
 fn what_is_not_served_is_warned_of() {
     let mut objects = cluster();
-    let annotations = "configuration-snippet: deny all;\nserver-alias: www.shop.io\nuse-regex: true\napp-root: /start";
+    let annotations =
+        "affinity: cookie\nserver-alias: www.shop.io\nuse-regex: true\napp-root: /start";
     let paths =
         json!([path("/[0-9]+", "ImplementationSpecific", "cart"), path("/a", "Prefix", "missing")]);
     ingress(&mut objects, "web", annotations, paths);
     let translated = objects.translated();
-    for part in [
-        "`configuration-snippet`",
-        "the path /[0-9]+ is not served",
-        "there is no service shop/missing",
-    ] {
+    for part in ["`affinity`", "the path /[0-9]+ is not served", "there is no service shop/missing"]
+    {
         assert!(
             translated.warnings.iter().any(|it| it.contains(part)),
             "{part}: {:?}",
