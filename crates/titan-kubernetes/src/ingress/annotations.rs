@@ -77,7 +77,7 @@ pub(crate) struct Wishes {
     pub(crate) is_regex: bool,
     /// Whether requests without TLS are sent to TLS: where there is a certificate, unless it says otherwise.
     pub(crate) redirects: Option<bool>,
-    /// The same without a certificate, which something in front of the gateway may have.
+    /// The same whoever has the certificate, and whatever `redirects` says.
     pub(crate) is_forced: bool,
     /// The response to requests for `/`.
     pub(crate) app_root: Option<Value>,

@@ -127,11 +127,6 @@ fn annotations_change_routes() {
             } }] }),
         ),
         (
-            "force-ssl-redirect: true",
-            ("/a", "Prefix"),
-            json!({ "prefix": "/a", "redirect": { "to": "https://{hostname}{path}{query}", "status": 308 } }),
-        ),
-        (
             "permanent-redirect: https://other.io/x",
             ("/a", "Prefix"),
             json!({ "prefix": "/a", "redirect": { "to": "https://other.io/x", "status": 301 } }),
@@ -208,6 +203,61 @@ fn hosts_with_certificates_are_served_over_tls_and_redirected_there() {
         }
         let listener = &translated.documents["listener/ingress.443"]["listeners"][0];
         assert_eq!(listener["tls"]["certificates"].as_array().unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn nobody_is_sent_to_tls_that_is_not_there() {
+    for (annotations, owner, has_secret, is_redirected, is_warned) in [
+        ("", "shop", true, true, false),
+        ("", "shop", false, false, true),
+        ("force-ssl-redirect: true", "shop", false, false, true),
+        ("force-ssl-redirect: true", "nobody", false, false, true),
+        ("ssl-redirect: false\nforce-ssl-redirect: true", "shop", true, true, false),
+        ("", "infra", true, false, false),
+        ("force-ssl-redirect: true", "infra", true, true, false),
+        ("", "infra", false, false, true),
+        ("server-alias: www.other.io", "shop", true, true, false),
+    ] {
+        let mut objects = cluster();
+        let spec = |at: &str, tls: Value| {
+            let paths = json!([path(at, "Prefix", "cart")]);
+            json!({
+                "ingressClassName": "titan", "tls": tls,
+                "rules": [{ "host": "shop.io", "http": { "paths": paths } }],
+            })
+        };
+        let tls = json!([{ "hosts": ["shop.io"], "secretName": "cert" }]);
+        if has_secret {
+            objects.certificate(owner, "cert");
+        }
+        if owner == "infra" {
+            add_in(
+                &mut objects,
+                ("infra", "other"),
+                "ssl-redirect: false",
+                spec("/other", tls.clone()),
+            );
+        }
+        add(
+            &mut objects,
+            "web",
+            annotations,
+            spec("/", if owner != "shop" { json!([]) } else { tls }),
+        );
+        let translated = objects.translated();
+        let routes = translated.routes("ingress/shop/web");
+        let case = format!("{annotations} {owner} {has_secret}: {routes:?}");
+        let of = |host: &str| {
+            let mut all = routes.iter().filter(|it| it["listeners"] == json!(["ingress.80"]));
+            all.find(|it| it["host"].as_array().unwrap().contains(&json!(host)))
+        };
+        assert_eq!(of("shop.io").unwrap().get("redirect").is_some(), is_redirected, "{case}");
+        if annotations.contains("alias") {
+            assert!(of("www.other.io").unwrap().get("upstream").is_some(), "{case}");
+        }
+        let warned = translated.warnings.iter().any(|it| it.contains("TLS"));
+        assert_eq!(warned, is_warned, "{case} {:?}", translated.warnings);
     }
 }
 
