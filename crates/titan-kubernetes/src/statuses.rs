@@ -114,7 +114,9 @@ pub(crate) fn changes(
     for policy in policies.all() {
         let before = cluster.with_status(Kind::BackendTlsPolicy, policy.key);
         let before = before.map_or(&Value::Null, |(_, status)| &status["ancestors"]);
-        let ours = policy.gateways.iter().map(|gateway| {
+        // The gateway of Ingresses is no object that a status could name.
+        let named = policy.gateways.iter().filter(|gateway| !gateway.namespace.is_empty());
+        let ours = named.map(|gateway| {
             let who = json!({ "group": GATEWAY_GROUP, "kind": "Gateway", "namespace": gateway.namespace, "name": gateway.name });
             (who, policy.conditions())
         });
@@ -131,11 +133,21 @@ pub(crate) fn changes(
     }
     let change = |(kind, key, status): (Kind, &Key, Value)| {
         let (meta, before) = cluster.with_status(kind, key)?;
-        let is_same = status.as_object()?.iter().all(|(name, value)| before[name] == *value);
+        let is_same = status.as_object()?.iter().all(|(name, value)| is_part(value, &before[name]));
         let resource_version = meta.resource_version.clone();
         (!is_same).then(|| StatusChange { kind, key: key.clone(), resource_version, status })
     };
     wanted.into_iter().filter_map(change).collect()
+}
+
+/// Whether a merge patch with a member would change nothing.
+fn is_part(patch: &Value, before: &Value) -> bool {
+    match patch {
+        Value::Object(members) if members.values().any(Value::is_null) => {
+            members.iter().all(|(name, value)| is_part(value, &before[name]))
+        }
+        patch => patch == before,
+    }
 }
 
 /// Where clients reach Ingresses.
@@ -146,7 +158,8 @@ fn of_ingress(ours: &Ours<'_>) -> Value {
     });
     let addresses: Vec<_> = addresses.collect();
     if addresses.is_empty() {
-        json!({ "loadBalancer": {} })
+        // A merge patch takes away what is null.
+        json!({ "loadBalancer": { "ingress": null } })
     } else {
         json!({ "loadBalancer": { "ingress": addresses } })
     }

@@ -3,6 +3,7 @@
 use super::{CONTROLLER, Objects};
 use serde_json::{Map, Value, json};
 use titan_kubernetes::cluster::Kind;
+use titan_kubernetes::settings::Addressing;
 
 /// A cluster with two services, and the class of the controller.
 fn cluster() -> Objects {
@@ -313,6 +314,47 @@ fn a_canary_that_is_not_sound_changes_nothing() {
             translated.warnings.iter().any(|it| it.contains(&format!("{namespace}/canary")));
         assert_eq!(warned, !is_taken, "{annotations}: {:?}", translated.warnings);
     }
+}
+
+#[test]
+fn addresses_that_are_gone_are_taken_away() {
+    for (before, expected) in [
+        (json!({ "loadBalancer": {} }), None),
+        (json!({}), None),
+        (
+            json!({ "loadBalancer": { "ingress": [{ "ip": "192.0.2.1" }] } }),
+            Some(json!({ "loadBalancer": { "ingress": null } })),
+        ),
+    ] {
+        let mut objects = cluster();
+        objects.settings.addressing = Addressing::Shared(Vec::new());
+        let spec = json!({
+            "ingressClassName": "titan",
+            "rules": [{ "host": "shop.io", "http": { "paths": [path("/", "Prefix", "cart")] } }],
+        });
+        let ingress = json!({ "metadata": {}, "spec": spec, "status": before });
+        objects.add(Kind::Ingress, "shop", "web", ingress);
+        let translated = objects.translated();
+        assert_eq!(translated.statuses.get("Ingress shop/web"), expected.as_ref(), "{before}");
+    }
+}
+
+#[test]
+fn policies_for_services_of_ingresses_name_gateways_alone() {
+    let mut objects = cluster();
+    ingress(&mut objects, "web", "backend-protocol: HTTPS", json!([path("/", "Prefix", "cart")]));
+    let spec = json!({
+        "targetRefs": [{ "kind": "Service", "name": "cart" }],
+        "validation": { "hostname": "cart", "wellKnownCACertificates": "System" },
+    });
+    objects.add(Kind::BackendTlsPolicy, "shop", "tls", json!({ "spec": spec }));
+    let ancestors = |objects: &Objects| {
+        let status = objects.translated().statuses.get("BackendTLSPolicy shop/tls").cloned();
+        status.map(|it| it["ancestors"].as_array().unwrap().len())
+    };
+    assert_eq!(ancestors(&objects), None);
+    objects.front().route("web", json!({ "rules": [super::served_by("cart")] }));
+    assert_eq!(ancestors(&objects), Some(1));
 }
 
 #[test]
