@@ -51,7 +51,13 @@ pub(crate) fn attached(
             && it.kinds.contains(&route.kind)
             && lets_in(cluster, (allowed, "Same"), (own, &route.meta.namespace))
     };
+    // No status says so of the listeners of Ingresses.
+    let taken = listeners.iter().find_map(|(_, it)| it.conflict.as_ref());
+    let taken = taken.filter(|_| route.is_of_ingress).map(|it| it.message.clone());
     listeners.retain(|(_, it)| is_open(it));
+    if let Some(why) = taken.filter(|_| listeners.is_empty()) {
+        return refuse("NotAllowedByListeners", &why);
+    }
     if listeners.is_empty() {
         return refuse(
             "NotAllowedByListeners",

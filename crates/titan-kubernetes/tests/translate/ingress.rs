@@ -317,6 +317,28 @@ fn a_canary_that_is_not_sound_changes_nothing() {
 }
 
 #[test]
+fn hosts_of_gateways_are_not_those_of_ingresses() {
+    for (hostname, is_served) in [
+        (Value::Null, false),
+        (json!("*.io"), false),
+        (json!("shop.io"), false),
+        (json!("*.shop.io"), true),
+        (json!("other.io"), true),
+    ] {
+        let mut objects = cluster();
+        objects.settings.addressing = Addressing::Shared(vec!["192.0.2.1".to_owned()]);
+        objects.gateway("front", json!([super::http("http", 80, hostname.clone())]));
+        ingress(&mut objects, "web", "", json!([path("/", "Prefix", "cart")]));
+        let translated = objects.translated();
+        let routes = translated.routes("ingress/shop/web");
+        assert_eq!(!routes.is_empty(), is_served, "{hostname}: {routes:?}");
+        let why = "Ingress shop/web: port 80: a listener before it of a Gateway covers the host";
+        let warned = translated.warnings.iter().any(|it| it.starts_with(why));
+        assert_eq!(warned, !is_served, "{hostname}: {:?}", translated.warnings);
+    }
+}
+
+#[test]
 fn addresses_that_are_gone_are_taken_away() {
     for (before, expected) in [
         (json!({ "loadBalancer": {} }), None),
