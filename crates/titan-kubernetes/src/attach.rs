@@ -21,6 +21,8 @@ pub(crate) struct Attaching<'r> {
     pub(crate) kind: &'static str,
     pub(crate) meta: &'r Meta,
     pub(crate) hostnames: &'r [String],
+    /// Whether it is of an Ingress: what those have is theirs alone.
+    pub(crate) is_of_ingress: bool,
 }
 
 /// Attaches a route to a parent; `None` for one that is not ours.
@@ -49,7 +51,13 @@ pub(crate) fn attached(
             && it.kinds.contains(&route.kind)
             && lets_in(cluster, (allowed, "Same"), (own, &route.meta.namespace))
     };
+    // No status says so of the listeners of Ingresses.
+    let taken = listeners.iter().find_map(|(_, it)| it.conflict.as_ref());
+    let taken = taken.filter(|_| route.is_of_ingress).map(|it| it.message.clone());
     listeners.retain(|(_, it)| is_open(it));
+    if let Some(why) = taken.filter(|_| listeners.is_empty()) {
+        return refuse("NotAllowedByListeners", &why);
+    }
     if listeners.is_empty() {
         return refuse(
             "NotAllowedByListeners",
@@ -85,14 +93,19 @@ fn named(
     }
     let namespace = parent.namespace.as_deref().unwrap_or(&route.meta.namespace);
     let key = Key::new(namespace, &parent.name);
-    match parent.kind.as_deref().unwrap_or("Gateway") {
-        "Gateway" => Some((gateways.iter().position(|it| *it.key == key)?, None)),
-        "ListenerSet" => {
-            let has = |it: &Ours<'_>| it.sets.iter().any(|set| *set.key == key);
-            Some((gateways.iter().position(has)?, Some(key)))
-        }
-        _ => None,
-    }
+    let set = match parent.kind.as_deref().unwrap_or("Gateway") {
+        "Gateway" => None,
+        "ListenerSet" => Some(&key),
+        _ => return None,
+    };
+    let is_named = |it: &Ours<'_>| match set {
+        None => *it.key == key,
+        Some(set) => it.sets.iter().any(|its| its.key == set),
+    };
+    let gateway = gateways
+        .iter()
+        .position(|it| it.is_of_ingresses() == route.is_of_ingress && is_named(it))?;
+    Some((gateway, set.cloned()))
 }
 
 /// The hosts that a listener and a route are both for.

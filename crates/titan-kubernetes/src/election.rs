@@ -10,7 +10,7 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ObjectMeta, P
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 /// How long the lease lasts if nobody renews it.
 const LASTS: Duration = Duration::from_secs(10);
@@ -57,7 +57,11 @@ impl Election {
     pub(crate) async fn run(&mut self, leads: &watch::Sender<bool>, complain: impl Fn(String)) {
         loop {
             let now = Instant::now();
-            let outcome = timeout(PATIENCE, self.try_to_hold(now)).await;
+            if self.until.is_some_and(|until| until <= now) {
+                self.until = None;
+                leads.send_if_modified(|before| std::mem::replace(before, false));
+            }
+            let outcome = timeout_at(self.at_most(now + PATIENCE), self.try_to_hold(now)).await;
             let is_leading = match outcome {
                 Ok(Ok(holds)) => {
                     self.complaint = None;
@@ -70,10 +74,10 @@ impl Election {
                     true
                 }
                 Ok(Err(error)) => self.keeps(error.to_string(), &complain),
-                Err(_) => self.keeps(format!("no response in {PATIENCE:?}"), &complain),
+                Err(_) => self.keeps("no response in time".to_owned(), &complain),
             };
             leads.send_if_modified(|before| std::mem::replace(before, is_leading) != is_leading);
-            sleep(AGAIN).await;
+            sleep_until(self.at_most(Instant::now() + AGAIN)).await;
         }
     }
 
@@ -94,6 +98,11 @@ impl Election {
         let _ = timeout(PATIENCE, given).await;
     }
 
+    /// A moment, or that at which the lease ends if it is before: nobody writes statuses beyond that.
+    fn at_most(&self, moment: Instant) -> Instant {
+        self.until.map_or(moment, |until| until.min(moment))
+    }
+
     /// Whether this one still holds the lease although it could not renew it.
     fn keeps(&mut self, why: String, complain: &impl Fn(String)) -> bool {
         self.complain(why, complain);
@@ -112,14 +121,15 @@ impl Election {
         let Some(lease) = self.api.get_opt(&self.name).await? else {
             let mut lease = DynamicObject::new(&self.name, &self.resource);
             lease.data = json!({ "spec": renewed(&Value::Null, &self.who, &moment()) });
-            return taken(self.api.create(&parameters, &lease).await);
+            return taken(self.api.create(&parameters, &lease).await, false);
         };
         if !self.may_take(&lease.metadata, &lease.data["spec"], now) {
             return Ok(false);
         }
         let spec = renewed(&lease.data["spec"], &self.who, &moment());
+        let is_own = lease.data["spec"]["holderIdentity"] == self.who.as_str();
         let lease = DynamicObject { data: json!({ "spec": spec }), ..lease };
-        taken(self.api.replace(&self.name, &parameters, &lease).await)
+        taken(self.api.replace(&self.name, &parameters, &lease).await, is_own)
     }
 
     /// Whether a lease is this one's, or nobody's any more.
@@ -141,11 +151,12 @@ impl Election {
     }
 }
 
-/// Somebody else may have been faster.
-fn taken(written: Result<DynamicObject, kube::Error>) -> Result<bool, kube::Error> {
+/// Somebody else may have been faster with a lease that this one did not have. All else is a failure: a namespace that is not
+/// there, or a lease of this one that somebody changed.
+fn taken(written: Result<DynamicObject, kube::Error>, is_own: bool) -> Result<bool, kube::Error> {
     match written {
         Ok(_) => Ok(true),
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+        Err(kube::Error::Api(status)) if status.code == 409 && !is_own => Ok(false),
         Err(error) => Err(error),
     }
 }
@@ -188,6 +199,11 @@ fn lease_name(controller: &str, namespaces: &[String]) -> String {
 mod tests {
     use super::*;
 
+    fn election(server: &str) -> Election {
+        let config = kube::Config::new(server.parse().unwrap());
+        Election::new(&Client::try_from(config).unwrap(), "c", &[])
+    }
+
     #[test]
     fn a_lease_is_named_by_what_its_holder_writes() {
         let of = |namespaces: &[&str]| {
@@ -211,11 +227,46 @@ mod tests {
         assert_eq!(other["leaseTransitions"], 1);
     }
 
+    #[test]
+    fn a_failure_is_not_taken_for_a_faster_one() {
+        for (code, is_own, expected) in [
+            (409, false, Some(false)),
+            (409, true, None),
+            (404, false, None),
+            (404, true, None),
+            (500, false, None),
+        ] {
+            let status = kube::core::Status { code, ..kube::core::Status::default() };
+            let found = taken(Err(kube::Error::Api(Box::new(status))), is_own);
+            assert_eq!(found.ok(), expected, "{code} {is_own}");
+        }
+        let kind = GroupVersionKind::gvk("coordination.k8s.io", "v1", "Lease");
+        let lease = DynamicObject::new("a", &ApiResource::from_gvk(&kind));
+        assert_eq!(taken(Ok(lease), true).ok(), Some(true));
+    }
+
+    #[tokio::test]
+    async fn nobody_leads_beyond_the_lease() {
+        // Takes connections and says nothing.
+        let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", server.local_addr().unwrap());
+        let mut election = election(&address);
+        let now = Instant::now();
+        assert_eq!(election.at_most(now + PATIENCE), now + PATIENCE);
+        election.until = Some(now + Duration::from_millis(20));
+        assert_eq!(election.at_most(now + PATIENCE), now + Duration::from_millis(20));
+        let (leads, mut led) = watch::channel(true);
+        tokio::select! {
+            () = election.run(&leads, |_| {}) => {}
+            changed = led.changed() => changed.unwrap(),
+        }
+        assert!(!*led.borrow());
+        assert!(now.elapsed() < PATIENCE, "it waited for the server");
+    }
+
     #[tokio::test]
     async fn the_lease_of_another_is_taken_when_it_was_not_renewed() {
-        let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-        let client = Client::try_from(config).unwrap();
-        let mut election = Election::new(&client, "c", &[]);
+        let mut election = election("http://127.0.0.1:1");
         let lease = |version: &str| ObjectMeta {
             resource_version: Some(version.to_owned()),
             ..ObjectMeta::default()

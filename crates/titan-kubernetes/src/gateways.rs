@@ -2,7 +2,7 @@
 
 use crate::cluster::{Cluster, GATEWAY_GROUP};
 use crate::credentials::{self, Unusable, Vault, Who};
-use crate::hostname;
+use crate::hostname::{self, covers};
 use crate::ingress::Ingresses;
 use crate::names::{hash, joined};
 use crate::objects::{Gateway, GatewayAddress, Key, Listener, ListenerSet, Namespaces, RouteKind};
@@ -21,6 +21,13 @@ pub(crate) struct Ours<'c> {
     pub(crate) listeners: Vec<Judged<'c>>,
     /// The ListenerSets that name it, in the order of their precedence.
     pub(crate) sets: Vec<Set<'c>>,
+}
+
+impl Ours<'_> {
+    /// Whether it is the one that all Ingresses are behind, which no cluster has.
+    pub(crate) fn is_of_ingresses(&self) -> bool {
+        self.key.namespace.is_empty()
+    }
 }
 
 /// A ListenerSet that names a gateway of ours.
@@ -116,7 +123,7 @@ pub(crate) fn judged<'c>(
                 .as_ref()
                 .ok()
                 .map(|it| socket(&settings.addressing, key, it, judged.listener));
-            taken.give(judged, socket);
+            taken.give(judged, socket, key.namespace.is_empty());
         }
         Ours { key, gateway, address, listeners, sets }
     };
@@ -177,7 +184,7 @@ pub(crate) fn is_elsewhere(
     listeners.any(|other| {
         other.socket.as_ref() == Some(socket)
             && hostname::specificity(other.hostname()) > hostname::specificity(own)
-            && hostname::covers(other.hostname(), host)
+            && covers(other.hostname(), host)
             && !host.is_empty()
     })
 }
@@ -365,10 +372,12 @@ struct Use {
     clients: Option<Option<Value>>,
     protocols: BTreeSet<String>,
     hosts: BTreeSet<String>,
+    /// Those of Gateways: all that they cover is theirs, and not of Ingresses.
+    of_gateways: BTreeSet<String>,
 }
 
 impl Taken {
-    fn give(&mut self, judged: &mut Judged<'_>, socket: Option<Socket>) {
+    fn give(&mut self, judged: &mut Judged<'_>, socket: Option<Socket>, is_of_ingresses: bool) {
         // Ports of UDP are others.
         let Some(socket) = socket.filter(|_| judged.listener.protocol != "UDP") else { return };
         let host = judged.hostname().to_ascii_lowercase();
@@ -394,7 +403,9 @@ impl Taken {
                 "ProtocolConflict",
                 "has the port with other authorities for certificates of clients",
             ))
-        } else if !used.hosts.insert(host) {
+        } else if is_of_ingresses && used.of_gateways.iter().any(|it| covers(it, &host)) {
+            Some(("HostnameConflict", "of a Gateway covers the host on the port"))
+        } else if !used.hosts.insert(host.clone()) {
             Some(("HostnameConflict", "has the same host on the port"))
         } else {
             used.clients = used.clients.take().or(clients);
@@ -406,6 +417,9 @@ impl Taken {
             message: format!("port {}: a listener before it {which}", socket.port),
         });
         judged.socket = judged.is_usable().then_some(socket);
+        if !is_of_ingresses && judged.socket.is_some() {
+            used.of_gateways.insert(host);
+        }
     }
 }
 

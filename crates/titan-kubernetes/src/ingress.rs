@@ -2,11 +2,14 @@
 //!
 //! All of them are behind one gateway that no cluster has. Its names have a colon, or no namespace, as those of no object do.
 
+mod values;
+
 pub(crate) mod annotations;
 
 mod paths;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Kind};
+use crate::credentials::{self, Vault};
 use crate::hostname;
 use crate::objects::{
     AllowedRoutes, BackendRef, Filter, Gateway, GatewaySpec, HttpMatch, HttpRoute, Ingress,
@@ -69,17 +72,24 @@ pub(crate) fn ingresses(cluster: &Cluster, settings: &Settings) -> Ingresses {
     let mut making = Making {
         cluster,
         certificates: Vec::new(),
+        own: BTreeSet::new(),
         hosts: BTreeSet::new(),
+        canaries: BTreeSet::new(),
         made: Ingresses::default(),
     };
     for one in whole.iter().chain(&canaries) {
         making.made.ours.push(one.key.clone());
         making.warn(one, &one.wishes.warnings);
         making.warn(one, one.wishes.refusal.as_slice());
-        making.note_certificates(one);
+        making.note_certificates(one, settings);
     }
+    let canaries: Vec<_> = canaries.into_iter().filter(|it| making.is_sound(it)).collect();
     for one in &whole {
         making.add(one, &canaries);
+    }
+    for canary in canaries.iter().filter(|it| !making.canaries.contains(it.key)) {
+        let why = "`canary`: no other Ingress of its namespace has its hosts and paths, and it has no effect";
+        making.made.warnings.push(format!("Ingress {}: {why}", canary.key));
     }
     making.finish()
 }
@@ -114,8 +124,12 @@ struct Certified {
 struct Making<'c> {
     cluster: &'c Cluster,
     certificates: Vec<Certified>,
+    /// Hosts with a certificate by the namespace of the Ingress that names it. Others are not redirected because of it.
+    own: BTreeSet<(String, String)>,
     /// All hosts; empty for any.
     hosts: BTreeSet<String>,
+    /// Those that another Ingress shares its requests with.
+    canaries: BTreeSet<Key>,
     made: Ingresses,
 }
 
@@ -125,38 +139,60 @@ impl Making<'_> {
         self.made.warnings.extend(whys.iter().map(|why| format!("Ingress {key}: {why}")));
     }
 
-    /// The first Ingress that has a certificate for a host gives it to all of them.
-    fn note_certificates(&mut self, one: &One<'_>) {
+    /// Whether all that a canary asks for can be done. One that is not sound has no effect on the Ingress that it is for.
+    fn is_sound(&mut self, canary: &One<'_>) -> bool {
+        let Wishes { canary: asked, refusal, .. } = &canary.wishes;
+        let problem = asked.as_ref().and_then(|it| it.problem.clone());
+        let is_sound = problem.is_none() && refusal.is_none();
+        if !is_sound {
+            let why = problem.unwrap_or_else(|| "it cannot be served".to_owned());
+            self.warn(canary, &[format!("{why}: as a canary, it has no effect")]);
+        }
+        is_sound
+    }
+
+    /// The certificates of an Ingress that can be used, for their hosts.
+    fn note_certificates(&mut self, one: &One<'_>, settings: &Settings) {
         for tls in &one.ingress.spec.tls {
             let Some(secret) = &tls.secret_name else { continue };
-            for host in &tls.hosts {
+            let to = ReferenceTo { name: secret.clone(), ..ReferenceTo::default() };
+            let with = (self.cluster, &mut Vault::default(), settings.folder.as_path());
+            let who = (Kind::Ingress.name(), one.key.namespace.as_str());
+            if let Err(why) = credentials::certificate(with, who, &to) {
+                self.warn(one, &[format!("no TLS by `secretName`: {}", why.message)]);
+                continue;
+            }
+            for host in tls.hosts.iter().filter(|host| !host.is_empty()) {
                 let host = host.to_ascii_lowercase();
-                if self.certificates.iter().any(|it| it.host == host) {
-                    continue;
-                }
-                let owner = Key::new(&one.key.namespace, format!("{}:tls", one.key.name));
-                let to = ReferenceTo { name: secret.clone(), ..ReferenceTo::default() };
-                let mut listener = listener(&host, ("HTTPS", 443));
-                listener.tls = Some(ListenerTls { mode: None, certificate_refs: vec![to] });
-                let set = self.made.sets.entry(owner.clone()).or_insert_with(|| Object {
-                    metadata: Meta {
-                        name: owner.name.clone(),
-                        ..one.ingress.metadata.meta.clone()
-                    },
-                    ..ListenerSet::default()
-                });
-                set.spec = ListenerSetSpec {
-                    parent_ref: ReferenceTo {
-                        name: gateway_key().name,
-                        namespace: Some(String::new()),
-                        ..ReferenceTo::default()
-                    },
-                    listeners: std::mem::take(&mut set.spec.listeners),
-                };
-                set.spec.listeners.push(listener);
-                self.certificates.push(Certified { host, owner });
+                self.own.insert((one.key.namespace.clone(), host.clone()));
+                self.note_certificate(one, host, &to);
             }
         }
+    }
+
+    /// The first Ingress that has a certificate for a host gives it to all of them.
+    fn note_certificate(&mut self, one: &One<'_>, host: String, to: &ReferenceTo) {
+        if self.certificates.iter().any(|it| it.host == host) {
+            return;
+        }
+        let owner = Key::new(&one.key.namespace, format!("{}:tls", one.key.name));
+        let mut listener = listener(&host, ("HTTPS", 443));
+        listener.tls = Some(ListenerTls { mode: None, certificate_refs: vec![to.clone()] });
+        let metadata = &one.ingress.metadata.meta;
+        let set = self.made.sets.entry(owner.clone()).or_insert_with(|| Object {
+            metadata: Meta { name: owner.name.clone(), ..metadata.clone() },
+            spec: ListenerSetSpec {
+                parent_ref: ReferenceTo {
+                    name: gateway_key().name,
+                    namespace: Some(String::new()),
+                    ..ReferenceTo::default()
+                },
+                listeners: Vec::new(),
+            },
+            status: serde_json::Value::Null,
+        });
+        set.spec.listeners.push(listener);
+        self.certificates.push(Certified { host, owner });
     }
 
     fn add(&mut self, one: &One<'_>, canaries: &[One<'_>]) {
@@ -204,11 +240,13 @@ impl Making<'_> {
         };
         let mut rules = Vec::new();
         let mut backends = vec![self.backend(one, &path.backend, 1)];
-        let same =
-            canaries.iter().filter_map(|canary| Some((canary, backend_of(canary, host, path)?)));
+        // A service is looked up in the namespace of its Ingress, and nobody drives what is of another namespace.
+        let canaries = canaries.iter().filter(|it| it.key.namespace == one.key.namespace);
+        let same = canaries.filter_map(|canary| Some((canary, backend_of(canary, host, path)?)));
         if let Some((canary, backend)) = same.into_iter().next()
             && let Some(asked) = &canary.wishes.canary
         {
+            self.canaries.insert(canary.key.clone());
             for (header, goes_there) in asked.conditions() {
                 let of =
                     if goes_there { self.backend(canary, backend, 1) } else { backends[0].clone() };
@@ -264,7 +302,7 @@ impl Making<'_> {
         (name, hosts): (&str, Vec<String>),
         mut rules: Vec<Rule<HttpMatch>>,
     ) {
-        let Wishes { redirects, is_forced, app_root, refusal, .. } = &one.wishes;
+        let Wishes { app_root, refusal, .. } = &one.wishes;
         if let Some(respond) = app_root.as_ref().filter(|_| refusal.is_none()) {
             let path = PathMatch { of_type: Some("Exact".to_owned()), value: Some("/".to_owned()) };
             let mut rule = self.rule(one, (&path, None), Vec::new());
@@ -276,17 +314,17 @@ impl Making<'_> {
         };
         let certified: BTreeSet<_> =
             self.certificates.iter().filter(is_for).map(|it| it.owner.clone()).collect();
-        let is_redirected = *is_forced || !certified.is_empty() && redirects.unwrap_or(true);
-        let plain =
-            if is_redirected && refusal.is_none() { redirected(&rules) } else { rules.clone() };
         self.hosts.extend(hosts.iter().cloned());
-        let sections = hosts.iter().map(|host| ParentRef {
-            namespace: Some(String::new()),
-            name: gateway_key().name,
-            section_name: Some(section(host)),
-            ..ParentRef::default()
-        });
-        self.add_route(one, (&format!("{name}-plain"), &hosts), sections.collect(), plain);
+        let (to_tls, plain): (Vec<_>, Vec<_>) =
+            hosts.iter().cloned().partition(|host| self.is_redirected(one, host));
+        if !to_tls.is_empty() {
+            let redirects = (format!("{name}-redirect"), redirected(&rules));
+            self.add_route(one, (&redirects.0, &to_tls), sections(&to_tls), redirects.1);
+        }
+        if !plain.is_empty() {
+            let served = (format!("{name}-plain"), rules.clone());
+            self.add_route(one, (&served.0, &plain), sections(&plain), served.1);
+        }
         if certified.is_empty() {
             return;
         }
@@ -297,6 +335,22 @@ impl Making<'_> {
             ..ParentRef::default()
         });
         self.add_route(one, (&format!("{name}-tls"), &hosts), sets.collect(), rules);
+    }
+
+    /// Whether requests for a host are sent to TLS. Without a certificate they would be sent in circles.
+    fn is_redirected(&mut self, one: &One<'_>, host: &str) -> bool {
+        let Wishes { redirects, is_forced, refusal, .. } = &one.wishes;
+        let covers = |wide: &String| !host.is_empty() && hostname::covers(wide, host);
+        let is_own = self.own.iter().any(|(of, wide)| *of == one.key.namespace && covers(wide));
+        let is_served = self.certificates.iter().any(|it| covers(&it.host));
+        if *is_forced && !is_served {
+            let why = format!(
+                "`force-ssl-redirect`: there is no certificate for `{host}`, and it is served without TLS"
+            );
+            self.warn(one, &[why]);
+        }
+        let is_wanted = *is_forced && is_served || is_own && redirects.unwrap_or(true);
+        is_wanted && refusal.is_none()
     }
 
     fn add_route(
@@ -422,6 +476,17 @@ fn redirected(rules: &[Rule<HttpMatch>]) -> Vec<Rule<HttpMatch>> {
         ..Rule::default()
     };
     rules.iter().map(rule).collect()
+}
+
+/// The listeners for hosts, without TLS.
+fn sections(hosts: &[String]) -> Vec<ParentRef> {
+    let section = |host: &String| ParentRef {
+        namespace: Some(String::new()),
+        name: gateway_key().name,
+        section_name: Some(section(host)),
+        ..ParentRef::default()
+    };
+    hosts.iter().map(section).collect()
 }
 
 /// The listener for a host, by name.

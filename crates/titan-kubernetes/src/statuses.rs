@@ -102,7 +102,7 @@ pub(crate) fn changes(
     {
         wanted.push((Kind::GatewayClass, key, of_class(class, with.3)));
     }
-    for ours in gateways.iter().filter(|it| !it.key.namespace.is_empty()) {
+    for ours in gateways.iter().filter(|it| !it.is_of_ingresses()) {
         wanted.push((Kind::Gateway, ours.key, of_gateway(ours, with)));
         for set in &ours.sets {
             wanted.push((Kind::ListenerSet, set.key, of_set(ours, set, with)));
@@ -114,7 +114,9 @@ pub(crate) fn changes(
     for policy in policies.all() {
         let before = cluster.with_status(Kind::BackendTlsPolicy, policy.key);
         let before = before.map_or(&Value::Null, |(_, status)| &status["ancestors"]);
-        let ours = policy.gateways.iter().map(|gateway| {
+        // The gateway of Ingresses is no object that a status could name.
+        let named = policy.gateways.iter().filter(|gateway| !gateway.namespace.is_empty());
+        let ours = named.map(|gateway| {
             let who = json!({ "group": GATEWAY_GROUP, "kind": "Gateway", "namespace": gateway.namespace, "name": gateway.name });
             (who, policy.conditions())
         });
@@ -124,18 +126,28 @@ pub(crate) fn changes(
             wanted.push((Kind::BackendTlsPolicy, policy.key, json!({ "ancestors": entries })));
         }
     }
-    let of_all = gateways.iter().find(|it| it.key.namespace.is_empty());
+    let of_all = gateways.iter().find(|it| it.is_of_ingresses());
     let of_all = of_all.map(of_ingress);
     for key in &ingresses.ours {
         wanted.extend(of_all.clone().map(|status| (Kind::Ingress, key, status)));
     }
     let change = |(kind, key, status): (Kind, &Key, Value)| {
         let (meta, before) = cluster.with_status(kind, key)?;
-        let is_same = status.as_object()?.iter().all(|(name, value)| before[name] == *value);
+        let is_same = status.as_object()?.iter().all(|(name, value)| is_part(value, &before[name]));
         let resource_version = meta.resource_version.clone();
         (!is_same).then(|| StatusChange { kind, key: key.clone(), resource_version, status })
     };
     wanted.into_iter().filter_map(change).collect()
+}
+
+/// Whether a merge patch with a member would change nothing.
+fn is_part(patch: &Value, before: &Value) -> bool {
+    match patch {
+        Value::Object(members) if members.values().any(Value::is_null) => {
+            members.iter().all(|(name, value)| is_part(value, &before[name]))
+        }
+        patch => patch == before,
+    }
 }
 
 /// Where clients reach Ingresses.
@@ -146,7 +158,8 @@ fn of_ingress(ours: &Ours<'_>) -> Value {
     });
     let addresses: Vec<_> = addresses.collect();
     if addresses.is_empty() {
-        json!({ "loadBalancer": {} })
+        // A merge patch takes away what is null.
+        json!({ "loadBalancer": { "ingress": null } })
     } else {
         json!({ "loadBalancer": { "ingress": addresses } })
     }

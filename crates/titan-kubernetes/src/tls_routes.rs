@@ -96,6 +96,7 @@ impl<'c> TlsRoutes<'c> {
             kind: Kind::TlsRoute.name(),
             meta: &route.metadata,
             hostnames: &route.spec.hostnames,
+            is_of_ingress: false,
         };
         let attach = |parent: &'c ParentRef| {
             Some((parent, attach::attached(cluster, gateways, &attaching, parent)?))

@@ -112,6 +112,7 @@ impl<'c> Translating<'c> {
                 kind: attached_as.name(),
                 meta: &object.metadata,
                 hostnames: &object.spec.hostnames,
+                is_of_ingress: kind == Kind::Ingress,
             };
             let parents = object.spec.parent_refs.iter();
             let attach = |parent| {

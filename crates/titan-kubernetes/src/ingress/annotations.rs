@@ -1,13 +1,14 @@
 //! What the annotations of ingress-nginx ask for, in the terms of Titan's routes.
 
-use crate::objects::{AuthService, Cors, More};
+use super::values::{self, auth_service, flag, list, networks, redirect, seconds, size};
+use crate::objects::{Cors, More};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// What annotations of ingress-nginx begin with.
 const PREFIX: &str = "nginx.ingress.kubernetes.io/";
 /// Those that keep requests away. An Ingress is not served without what they ask for.
-const PROTECTIVE: [&str; 9] = [
+const PROTECTIVE: [&str; 18] = [
     "auth-type",
     "auth-secret",
     "auth-secret-type",
@@ -17,7 +18,22 @@ const PROTECTIVE: [&str; 9] = [
     "enable-owasp-core-rules",
     "modsecurity-snippet",
     "proxy-ssl-verify",
+    // What a snippet does nobody knows: `deny all` is among it.
+    "configuration-snippet",
+    "server-snippet",
+    "auth-snippet",
+    "auth-url",
+    "whitelist-source-range",
+    "allowlist-source-range",
+    "denylist-source-range",
+    "backend-protocol",
+    "proxy-body-size",
 ];
+/// What those begin with that limit clients over all gateways.
+const GLOBAL_LIMIT: &str = "global-rate-limit";
+/// Switches among what protects: turned off, they ask for nothing.
+const SWITCHES: [&str; 4] =
+    ["auth-tls-verify-client", "enable-modsecurity", "enable-owasp-core-rules", "proxy-ssl-verify"];
 /// Those that say how nginx does something and change nothing else.
 const WITHOUT_MEANING: [&str; 8] = [
     "proxy-buffering",
@@ -29,12 +45,14 @@ const WITHOUT_MEANING: [&str; 8] = [
     "client-body-buffer-size",
     "enable-access-log",
 ];
+/// The most origins of CORS.
+const MAX_ORIGINS: usize = 256;
+/// The most methods, or names of fields, of CORS.
+const MAX_NAMES: usize = 32;
 /// The statuses of redirects.
 const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 /// How many times a rate may be exceeded at once.
 const BURST: u64 = 5;
-/// The longest time of anything, in seconds.
-const MAX_SECONDS: u64 = 86_400;
 
 /// What is spoken to the pods of an Ingress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,7 +77,7 @@ pub(crate) struct Wishes {
     pub(crate) is_regex: bool,
     /// Whether requests without TLS are sent to TLS: where there is a certificate, unless it says otherwise.
     pub(crate) redirects: Option<bool>,
-    /// The same without a certificate, which something in front of the gateway may have.
+    /// The same whoever has the certificate, and whatever `redirects` says.
     pub(crate) is_forced: bool,
     /// The response to requests for `/`.
     pub(crate) app_root: Option<Value>,
@@ -81,6 +99,8 @@ pub(crate) struct Canary {
     pub(crate) value: Option<String>,
     pub(crate) pattern: Option<String>,
     pub(crate) cookie: Option<String>,
+    /// What of it cannot be read.
+    pub(crate) problem: Option<String>,
 }
 
 impl Wishes {
@@ -97,10 +117,15 @@ impl Wishes {
                     wishes.refusal =
                         Some(format!("`{name}`: {why}, and nothing is served without it"));
                 }
+                Err(why) if name.starts_with("canary-") => {
+                    wishes.canary().problem = Some(format!("`{name}`: {why}"));
+                }
                 Err(why) => wishes.warnings.push(format!("`{name}`: {why}, and has no effect")),
             }
         }
-        if named.get("canary").is_none_or(|it| *it != "true") {
+        if is_on(&named, "canary") {
+            wishes.canary();
+        } else {
             wishes.canary = None;
         }
         wishes.limit(&named);
@@ -121,7 +146,14 @@ impl Wishes {
             "force-ssl-redirect" => self.is_forced = flag(value)?,
             "app-root" if value.starts_with('/') => self.app_root = Some(redirect(value, 302)?),
             "app-root" => return Err("it is no path"),
-            "server-alias" => self.aliases = list(value),
+            "server-alias" => {
+                let (hosts, bad) = list(value).into_iter().partition(|it| values::is_host(it));
+                self.aliases = hosts;
+                let bad: Vec<String> = bad;
+                if !bad.is_empty() {
+                    return Err("what is no host is not served");
+                }
+            }
             "permanent-redirect" => {
                 let status = all.get("permanent-redirect-code").and_then(|it| it.parse().ok());
                 let status = status.filter(|it| REDIRECTS.contains(it)).unwrap_or(301);
@@ -154,30 +186,27 @@ impl Wishes {
                 let networks = networks(value).ok_or("it is no list of networks")?;
                 self.policy("authorise")["deny"] = networks;
             }
-            "auth-url" => self.more.auth = Some(auth_service(value, all).ok_or("it is no URL")?),
-            "canary-weight" => {
-                self.canary().weight = value.parse().map_err(|_| "it is no number")?;
-            }
-            "canary-weight-total" => {
-                self.canary().total = Some(value.parse().map_err(|_| "it is no number")?);
-            }
-            "canary-by-header" => self.canary().header = Some(value.to_owned()),
-            "canary-by-header-value" => self.canary().value = Some(value.to_owned()),
-            "canary-by-header-pattern" => self.canary().pattern = Some(value.to_owned()),
-            "canary-by-cookie" => self.canary().cookie = Some(value.to_owned()),
+            "auth-url" => self.more.auth = Some(auth_service(value, all)?),
+            "canary" => drop(flag(value)?),
+            "canary-weight" => self.canary().weight = values::weight(value)?,
+            "canary-weight-total" => self.canary().total = Some(values::weight(value)?),
+            "canary-by-header" => self.canary().header = Some(values::token(value)?),
+            "canary-by-header-value" => self.canary().value = Some(values::field_value(value)?),
+            "canary-by-header-pattern" => self.canary().pattern = Some(values::pattern(value)?),
+            "canary-by-cookie" => self.canary().cookie = Some(values::token(value)?),
+            "enable-cors" | "cors-allow-credentials" => drop(flag(value)?),
             // Read together with others.
-            "canary"
-            | "permanent-redirect-code"
+            "permanent-redirect-code"
             | "auth-method"
             | "auth-response-headers"
             | "limit-rps"
             | "limit-rpm"
             | "limit-connections"
             | "limit-burst-multiplier"
-            | "limit-whitelist"
-            | "enable-cors" => {}
+            | "limit-whitelist" => {}
             name if name.starts_with("cors-") => {}
             name if WITHOUT_MEANING.contains(&name) => {}
+            name if SWITCHES.contains(&name) && values::is_off(value) => {}
             _ => return Err("it is not supported"),
         }
         Ok(())
@@ -226,28 +255,53 @@ impl Wishes {
         if limit.is_empty() {
             return;
         }
-        if let Some(networks) = all.get("limit-whitelist").and_then(|it| networks(it)) {
-            limit.insert("exempt".to_owned(), json!({ "addresses": networks }));
+        match all.get("limit-whitelist").map(|it| networks(it)) {
+            None => {}
+            Some(Some(networks)) => {
+                limit.insert("exempt".to_owned(), json!({ "addresses": networks }));
+            }
+            Some(None) => self
+                .warnings
+                .push("`limit-whitelist`: it is no list of networks, and has no effect".to_owned()),
         }
         self.more.policies.insert("rate_limit".to_owned(), Value::Object(limit));
     }
 
     fn share(&mut self, all: &BTreeMap<&str, &str>) {
-        if all.get("enable-cors").is_none_or(|it| *it != "true") {
+        if !is_on(all, "enable-cors") {
             return;
         }
-        let given = |name: &str, usual: &str| list(all.get(name).copied().unwrap_or(usual));
+        let mut given = |name: &str, usual: &str, is_good: fn(&str) -> bool, most: usize| {
+            let mut items = list(all.get(name).copied().unwrap_or(usual));
+            for bad in items.extract_if(.., |it| !is_good(it)) {
+                self.warnings.push(format!("`{name}`: {bad} cannot be served, and has no effect"));
+            }
+            items.truncate(most);
+            items
+        };
+        let is_name = |text: &str| values::token(text).is_ok();
+        let allow_origins = given("cors-allow-origin", "*", values::is_origin, MAX_ORIGINS);
+        let usual = "GET,PUT,POST,DELETE,PATCH,OPTIONS";
+        let allow_methods = given("cors-allow-methods", usual, values::is_method, MAX_NAMES);
+        let usual = "DNT,Keep-Alive,User-Agent,X-Requested-With,If-Modified-Since,Cache-Control,Content-Type,Range,Authorization";
+        let allow_headers = given("cors-allow-headers", usual, is_name, MAX_NAMES);
+        let expose_headers = given("cors-expose-headers", "", is_name, MAX_NAMES);
+        if allow_origins.is_empty() {
+            return;
+        }
+        // Any website could read what its visitor may.
+        let is_for_all = allow_origins.iter().any(|it| it == "*");
+        let asked = all.get("cors-allow-credentials").map(|it| flag(it) == Ok(true));
+        if is_for_all && asked == Some(true) {
+            let why = "with `*` among the origins every website could read what its visitors may";
+            self.warnings.push(format!("`cors-allow-credentials`: {why}, and it has no effect"));
+        }
         self.cors = Some(Cors {
-            allow_origins: given("cors-allow-origin", "*"),
-            allow_credentials: Some(
-                all.get("cors-allow-credentials").is_none_or(|it| *it == "true"),
-            ),
-            allow_methods: given("cors-allow-methods", "GET,PUT,POST,DELETE,PATCH,OPTIONS"),
-            allow_headers: given(
-                "cors-allow-headers",
-                "DNT,Keep-Alive,User-Agent,X-Requested-With,If-Modified-Since,Cache-Control,Content-Type,Range,Authorization",
-            ),
-            expose_headers: given("cors-expose-headers", ""),
+            allow_origins,
+            allow_credentials: Some(asked.unwrap_or(true) && !is_for_all),
+            allow_methods,
+            allow_headers,
+            expose_headers,
             max_age: Some(
                 all.get("cors-max-age").and_then(|it| it.parse().ok()).unwrap_or(1_728_000),
             ),
@@ -256,104 +310,18 @@ impl Wishes {
 }
 
 fn is_protective(name: &str) -> bool {
-    PROTECTIVE.contains(&name)
-        || matches!(
-            name,
-            "auth-url"
-                | "whitelist-source-range"
-                | "allowlist-source-range"
-                | "denylist-source-range"
-                | "backend-protocol"
-                | "proxy-body-size"
-        )
+    PROTECTIVE.contains(&name) || name.starts_with(GLOBAL_LIMIT)
 }
 
-fn flag(text: &str) -> Result<bool, &'static str> {
-    match text {
-        "true" => Ok(true),
-        "false" => Ok(false),
-        _ => Err("it is neither `true` nor `false`"),
-    }
-}
-
-/// Items with commas between them.
-fn list(text: &str) -> Vec<String> {
-    let items = text.split(',').map(str::trim);
-    items.filter(|it| !it.is_empty()).map(str::to_owned).collect()
-}
-
-fn networks(text: &str) -> Option<Value> {
-    let is_network = |it: &String| {
-        let (address, length) = it.split_once('/').unwrap_or((it, "0"));
-        address.parse::<std::net::IpAddr>().is_ok() && length.parse::<u8>().is_ok()
-    };
-    let networks = list(text);
-    (!networks.is_empty() && networks.iter().all(is_network)).then(|| json!(networks))
-}
-
-/// A redirect to a URL, or to a path, without variables of nginx or of Titan.
-fn redirect(to: &str, status: u16) -> Result<Value, &'static str> {
-    match to.contains(['{', '}', '$']) {
-        true => Err("it has variables"),
-        false => Ok(json!({ "redirect": { "to": to, "status": status } })),
-    }
-}
-
-/// Seconds, as nginx has them.
-fn seconds(text: &str) -> Result<Value, &'static str> {
-    let seconds = text.strip_suffix('s').unwrap_or(text).parse::<u64>();
-    let seconds = seconds.ok().filter(|it| (1..=MAX_SECONDS).contains(it));
-    seconds.map(|it| format!("{it}s").into()).ok_or("it is no number of seconds")
-}
-
-/// A size of nginx: `8m`; `0` is any.
-fn size(text: &str) -> Option<Value> {
-    let digits = text.find(|char: char| !char.is_ascii_digit()).unwrap_or(text.len());
-    let number: u64 = text[..digits].parse().ok()?;
-    let unit = match text[digits..].to_ascii_lowercase().as_str() {
-        "" => "B",
-        "k" => "KiB",
-        "m" => "MiB",
-        "g" => "GiB",
-        _ => return None,
-    };
-    Some(if number == 0 { "unlimited".into() } else { format!("{number}{unit}").into() })
-}
-
-/// The service of a URL, which decides about requests.
-fn auth_service(url: &str, all: &BTreeMap<&str, &str>) -> Option<AuthService> {
-    let (scheme, rest) = url.split_once("://")?;
-    let has_tls = match scheme {
-        "http" => false,
-        "https" => true,
-        _ => return None,
-    };
-    let at = rest.find(['/', '?']).unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(at);
-    // A variable of nginx, or a user.
-    if authority.is_empty() || authority.contains(['$', '@']) || path.contains('$') {
-        return None;
-    }
-    let usual = if has_tls { 443 } else { 80 };
-    let endpoint = match authority.rsplit_once(':') {
-        Some((_, port)) if port.parse::<u16>().is_ok() => authority.to_owned(),
-        _ => format!("{authority}:{usual}"),
-    };
-    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-    let mut policy = json!({ "path": path });
-    if let Some(method) = all.get("auth-method") {
-        policy["method"] = (*method).into();
-    }
-    let told = list(all.get("auth-response-headers").copied().unwrap_or_default());
-    if !told.is_empty() {
-        policy["upstream_headers"] = json!(told);
-    }
-    Some(AuthService { endpoint, has_tls, policy })
+/// Whether a switch is there, and on.
+fn is_on(all: &BTreeMap<&str, &str>, name: &str) -> bool {
+    all.get(name).is_some_and(|it| flag(it) == Ok(true))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::objects::AuthService;
 
     fn read(text: &str) -> Wishes {
         let all = text.lines().filter_map(|line| line.trim().split_once(": "));
@@ -401,9 +369,25 @@ mod tests {
             ("auth-type: basic", true, false),
             ("whitelist-source-range: office", true, false),
             ("auth-url: https://$host/auth", true, false),
+            ("auth-url: http://sso/\nauth-method: PUT", true, false),
+            ("denylist-source-range: 10.0.0.0/33", true, false),
+            ("proxy-body-size: 9999999999g", true, false),
+            ("server-alias: ~^www", false, true),
             ("limit-rps: many", true, false),
             ("backend-protocol: FCGI", true, false),
-            ("configuration-snippet: deny all;", false, true),
+            ("configuration-snippet: deny all;", true, false),
+            ("server-snippet: deny all;", true, false),
+            ("auth-snippet: deny all;", true, false),
+            ("modsecurity-snippet: SecRuleEngine On", true, false),
+            ("global-rate-limit: 10", true, false),
+            ("global-rate-limit-window: 1s", true, false),
+            ("denylist-source-range: office", true, false),
+            ("enable-modsecurity: true", true, false),
+            ("enable-modsecurity: false", false, false),
+            ("enable-owasp-core-rules: False", false, false),
+            ("proxy-ssl-verify: on", true, false),
+            ("proxy-ssl-verify: off", false, false),
+            ("auth-tls-verify-client: off", false, false),
             ("proxy-send-timeout: 5", false, true),
             ("ssl-redirect: perhaps", false, true),
             ("permanent-redirect: https://other.io$request_uri", false, true),

@@ -7,6 +7,8 @@ use crate::objects::{PathMatch, PathModifier};
 struct Plain {
     path: String,
     rest: Option<u8>,
+    /// Whether nothing may be behind it.
+    is_whole: bool,
 }
 
 /// What a path of this type matches, and what its requests are rewritten to. Nothing where that cannot be said.
@@ -20,10 +22,11 @@ pub(super) fn matched(
     let is_exact = of_type == "Exact" && !is_regex;
     let plain = match is_regex || has_groups {
         true => plain(path)?,
-        false => Plain { path: path.to_owned(), rest: None },
+        false => Plain { path: path.to_owned(), rest: None, is_whole: false },
     };
+    let plain = Plain { is_whole: plain.is_whole || is_exact, ..plain };
     let matched = PathMatch {
-        of_type: Some(if is_exact { "Exact" } else { "PathPrefix" }.to_owned()),
+        of_type: Some(if plain.is_whole { "Exact" } else { "PathPrefix" }.to_owned()),
         value: Some(plain.path.clone()),
     };
     let Some(target) = target else { return Some((matched, None)) };
@@ -33,7 +36,7 @@ pub(super) fn matched(
             replace_full_path: Some(target.to_owned()),
             replace_prefix_match: None,
         },
-        (Some((prefix, group)), Some(rest)) if group == rest.to_string() && !is_exact => {
+        (Some((prefix, group)), Some(rest)) if group == rest.to_string() && !plain.is_whole => {
             PathModifier {
                 of_type: "ReplacePrefixMatch".to_owned(),
                 replace_full_path: None,
@@ -58,13 +61,15 @@ const ENDS: [(&str, Option<u8>); 7] = [
 
 fn plain(path: &str) -> Option<Plain> {
     let path = path.strip_prefix('^').unwrap_or(path);
-    let path = path.strip_suffix('$').filter(|it| !it.ends_with('|')).unwrap_or(path);
+    let until_end = path.strip_suffix('$').filter(|it| !it.ends_with('|'));
+    let path = until_end.unwrap_or(path);
     let end = ENDS.iter().find_map(|(end, rest)| Some((path.strip_suffix(end)?, *rest)));
+    let is_whole = until_end.is_some() && end.is_none();
     let (prefix, rest) = end.unwrap_or((path, None));
     let is_literal =
         !prefix.contains(['\\', '^', '$', '|', '?', '*', '+', '(', ')', '[', ']', '{', '}']);
     let path = if prefix.is_empty() { "/".to_owned() } else { prefix.to_owned() };
-    is_literal.then_some(Plain { path, rest })
+    is_literal.then_some(Plain { path, rest, is_whole })
 }
 
 #[cfg(test)]
@@ -79,13 +84,18 @@ mod tests {
             ("/api/(.*)", Some(("/api", Some(1)))),
             ("^/api/.*$", Some(("/api", None))),
             ("/(.*)", Some(("/", Some(1)))),
+            ("/status$", Some(("/status", None))),
+            ("^/status$", Some(("/status", None))),
+            ("/status(/|$)", Some(("/status", None))),
             ("/v1.0", Some(("/v1.0", None))),
             ("/.*", Some(("/", None))),
             ("/a|/b", None),
             ("/[0-9]+", None),
             (r"/a\.php", None),
         ] {
-            let expected = expected.map(|(path, rest)| Plain { path: path.to_owned(), rest });
+            let is_whole = text.ends_with("status$");
+            let expected =
+                expected.map(|(path, rest)| Plain { path: path.to_owned(), rest, is_whole });
             assert_eq!(plain(text), expected, "{text}");
         }
     }
@@ -103,5 +113,6 @@ mod tests {
         assert_eq!(to("/api", "/all"), Some((text("/all"), None)));
         assert_eq!(to("/api(/|$)(.*)", "/$1"), None, "the group with the slash alone");
         assert_eq!(to("/api(/|$)(.*)", "/$2/x"), None);
+        assert_eq!(matched(("/api(/|$)(.*)", "Exact"), false, Some("/$2")), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Ingress and IngressClass.
 
-use super::meta::{Meta, Object};
+use super::meta::Meta;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -126,12 +126,4 @@ pub struct IngressPort {
     pub name: Option<String>,
     /// Its number.
     pub number: Option<u16>,
-}
-
-/// What is read of Ingresses as an object like others.
-impl Ingress {
-    /// With the rest of it elsewhere: for what is the same for all objects with a status.
-    pub fn object<S: Default>(&self, spec: S) -> Object<S> {
-        Object { metadata: self.metadata.meta.clone(), spec, status: Value::Null }
-    }
 }

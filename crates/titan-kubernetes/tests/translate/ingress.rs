@@ -3,6 +3,7 @@
 use super::{CONTROLLER, Objects};
 use serde_json::{Map, Value, json};
 use titan_kubernetes::cluster::Kind;
+use titan_kubernetes::settings::Addressing;
 
 /// A cluster with two services, and the class of the controller.
 fn cluster() -> Objects {
@@ -27,12 +28,16 @@ fn ingress(objects: &mut Objects, name: &str, annotations: &str, paths: Value) {
 }
 
 fn add(objects: &mut Objects, name: &str, annotations: &str, spec: Value) {
+    add_in(objects, ("shop", name), annotations, spec);
+}
+
+fn add_in(objects: &mut Objects, (namespace, name): (&str, &str), annotations: &str, spec: Value) {
     let lines = annotations.lines().filter_map(|line| line.trim().split_once(": "));
     let annotations: Map<_, _> = lines
         .map(|(name, value)| (format!("nginx.ingress.kubernetes.io/{name}"), json!(value)))
         .collect();
     let metadata = json!({ "annotations": annotations });
-    objects.add(Kind::Ingress, "shop", name, json!({ "metadata": metadata, "spec": spec }));
+    objects.add(Kind::Ingress, namespace, name, json!({ "metadata": metadata, "spec": spec }));
 }
 
 /// What the only route of an Ingress with one path is, without what is the same for all.
@@ -77,6 +82,11 @@ fn annotations_change_routes() {
             json!({ "prefix": "/a", "upstream": upstream }),
         ),
         (
+            "use-regex: true",
+            ("/status$", "ImplementationSpecific"),
+            json!({ "path": "/status", "upstream": upstream }),
+        ),
+        (
             "proxy-body-size: 8m\nproxy-connect-timeout: 5\nproxy-read-timeout: 60",
             ("/", "Prefix"),
             json!({
@@ -95,7 +105,7 @@ fn annotations_change_routes() {
             json!({ "prefix": "/", "upstream": { "shop.cart.8080.h2": 1 } }),
         ),
         (
-            "whitelist-source-range: 10.0.0.0/8\nlimit-rps: 5",
+            "whitelist-source-range: 10.0.0.1/8\nlimit-rps: 5",
             ("/", "Prefix"),
             json!({ "prefix": "/", "upstream": upstream, "apply": [
                 { "authorise": { "allow": ["10.0.0.0/8"] } },
@@ -116,11 +126,6 @@ fn annotations_change_routes() {
             json!({ "prefix": "/", "upstream": upstream, "apply": [{ "cors": {
                 "origins": ["https://a.io"], "methods": ["PUT"], "headers": ["X-A"], "max_age": "60s",
             } }] }),
-        ),
-        (
-            "force-ssl-redirect: true",
-            ("/a", "Prefix"),
-            json!({ "prefix": "/a", "redirect": { "to": "https://{hostname}{path}{query}", "status": 308 } }),
         ),
         (
             "permanent-redirect: https://other.io/x",
@@ -149,9 +154,27 @@ fn annotations_change_routes() {
 }
 
 #[test]
-fn the_usual_settings_of_cors_are_taken() {
-    let (found, warnings) = route("enable-cors: true", ("/", "Prefix"));
-    assert_eq!(found["apply"][0]["cors"]["credentials"], true, "{warnings:?}");
+fn credentials_are_shared_with_named_origins_alone() {
+    for (annotations, origins, is_with_credentials, is_warned) in [
+        ("", json!("*"), false, false),
+        ("cors-allow-credentials: true", json!("*"), false, true),
+        ("cors-allow-origin: https://a.io, *", json!("*"), false, false),
+        ("cors-allow-origin: https://a.io", json!(["https://a.io"]), true, false),
+        ("cors-allow-origin: https://*.a.io, a.io", json!(["https://*.a.io"]), true, true),
+        (
+            "cors-allow-origin: https://a.io\ncors-allow-methods: GET, PUTT",
+            json!(["https://a.io"]),
+            true,
+            true,
+        ),
+    ] {
+        let all = format!("enable-cors: true\n{annotations}");
+        let (found, warnings) = route(&all, ("/", "Prefix"));
+        let cors = &found["apply"][0]["cors"];
+        assert_eq!(cors["origins"], origins, "{annotations}");
+        assert_eq!(cors["credentials"] == true, is_with_credentials, "{annotations}");
+        assert_eq!(!warnings.is_empty(), is_warned, "{annotations}: {warnings:?}");
+    }
 }
 
 #[test]
@@ -185,6 +208,61 @@ fn hosts_with_certificates_are_served_over_tls_and_redirected_there() {
 }
 
 #[test]
+fn nobody_is_sent_to_tls_that_is_not_there() {
+    for (annotations, owner, has_secret, is_redirected, is_warned) in [
+        ("", "shop", true, true, false),
+        ("", "shop", false, false, true),
+        ("force-ssl-redirect: true", "shop", false, false, true),
+        ("force-ssl-redirect: true", "nobody", false, false, true),
+        ("ssl-redirect: false\nforce-ssl-redirect: true", "shop", true, true, false),
+        ("", "infra", true, false, false),
+        ("force-ssl-redirect: true", "infra", true, true, false),
+        ("", "infra", false, false, true),
+        ("server-alias: www.other.io", "shop", true, true, false),
+    ] {
+        let mut objects = cluster();
+        let spec = |at: &str, tls: Value| {
+            let paths = json!([path(at, "Prefix", "cart")]);
+            json!({
+                "ingressClassName": "titan", "tls": tls,
+                "rules": [{ "host": "shop.io", "http": { "paths": paths } }],
+            })
+        };
+        let tls = json!([{ "hosts": ["shop.io"], "secretName": "cert" }]);
+        if has_secret {
+            objects.certificate(owner, "cert");
+        }
+        if owner == "infra" {
+            add_in(
+                &mut objects,
+                ("infra", "other"),
+                "ssl-redirect: false",
+                spec("/other", tls.clone()),
+            );
+        }
+        add(
+            &mut objects,
+            "web",
+            annotations,
+            spec("/", if owner != "shop" { json!([]) } else { tls }),
+        );
+        let translated = objects.translated();
+        let routes = translated.routes("ingress/shop/web");
+        let case = format!("{annotations} {owner} {has_secret}: {routes:?}");
+        let of = |host: &str| {
+            let mut all = routes.iter().filter(|it| it["listeners"] == json!(["ingress.80"]));
+            all.find(|it| it["host"].as_array().unwrap().contains(&json!(host)))
+        };
+        assert_eq!(of("shop.io").unwrap().get("redirect").is_some(), is_redirected, "{case}");
+        if annotations.contains("alias") {
+            assert!(of("www.other.io").unwrap().get("upstream").is_some(), "{case}");
+        }
+        let warned = translated.warnings.iter().any(|it| it.contains("TLS"));
+        assert_eq!(warned, is_warned, "{case} {:?}", translated.warnings);
+    }
+}
+
+#[test]
 fn canaries_get_a_share_or_what_asks_for_them() {
     let mut objects = cluster();
     ingress(&mut objects, "web", "", json!([path("/", "Prefix", "cart")]));
@@ -208,6 +286,120 @@ fn canaries_get_a_share_or_what_asks_for_them() {
     ];
     let sorted: std::collections::BTreeSet<_> = found.iter().map(|it| format!("{it:?}")).collect();
     assert_eq!(sorted, expected.iter().map(|it| format!("{it:?}")).collect());
+}
+
+#[test]
+fn a_canary_that_is_not_sound_changes_nothing() {
+    for (namespace, annotations, is_taken) in [
+        ("shop", "canary: True\ncanary-weight: 20", true),
+        ("infra", "canary: true\ncanary-weight: 20", false),
+        ("shop", "canary: true\ncanary-by-header: X-A\ncanary-by-header-pattern: (", false),
+        ("shop", "canary: true\ncanary-by-header: X A", false),
+        ("shop", "canary: true\ncanary-weight: many", false),
+        ("shop", "canary: true\ncanary-weight: 20\nauth-type: basic", false),
+    ] {
+        let mut objects = cluster();
+        ingress(&mut objects, "web", "", json!([path("/", "Prefix", "cart")]));
+        let spec = json!({
+            "ingressClassName": "titan",
+            "rules": [{ "host": "shop.io", "http": { "paths": [path("/", "Prefix", "next")] } }],
+        });
+        add_in(&mut objects, (namespace, "canary"), annotations, spec);
+        let translated = objects.translated();
+        let routes = translated.routes("ingress/shop/web");
+        let [route] = routes[..] else { panic!("{annotations}: {routes:?}") };
+        let shares = route["upstream"].as_object().unwrap().len();
+        assert_eq!(shares, if is_taken { 2 } else { 1 }, "{namespace} {annotations}: {route}");
+        let warned =
+            translated.warnings.iter().any(|it| it.contains(&format!("{namespace}/canary")));
+        assert_eq!(warned, !is_taken, "{annotations}: {:?}", translated.warnings);
+    }
+}
+
+#[test]
+fn hosts_of_gateways_are_not_those_of_ingresses() {
+    for (hostname, is_served) in [
+        (Value::Null, false),
+        (json!("*.io"), false),
+        (json!("shop.io"), false),
+        (json!("*.shop.io"), true),
+        (json!("other.io"), true),
+    ] {
+        let mut objects = cluster();
+        objects.settings.addressing = Addressing::Shared(vec!["192.0.2.1".to_owned()]);
+        objects.gateway("front", json!([super::http("http", 80, hostname.clone())]));
+        ingress(&mut objects, "web", "", json!([path("/", "Prefix", "cart")]));
+        let translated = objects.translated();
+        let routes = translated.routes("ingress/shop/web");
+        assert_eq!(!routes.is_empty(), is_served, "{hostname}: {routes:?}");
+        let why = "Ingress shop/web: port 80: a listener before it of a Gateway covers the host";
+        let warned = translated.warnings.iter().any(|it| it.starts_with(why));
+        assert_eq!(warned, !is_served, "{hostname}: {:?}", translated.warnings);
+    }
+}
+
+#[test]
+fn addresses_that_are_gone_are_taken_away() {
+    for (before, expected) in [
+        (json!({ "loadBalancer": {} }), None),
+        (json!({}), None),
+        (
+            json!({ "loadBalancer": { "ingress": [{ "ip": "192.0.2.1" }] } }),
+            Some(json!({ "loadBalancer": { "ingress": null } })),
+        ),
+    ] {
+        let mut objects = cluster();
+        objects.settings.addressing = Addressing::Shared(Vec::new());
+        let spec = json!({
+            "ingressClassName": "titan",
+            "rules": [{ "host": "shop.io", "http": { "paths": [path("/", "Prefix", "cart")] } }],
+        });
+        let ingress = json!({ "metadata": {}, "spec": spec, "status": before });
+        objects.add(Kind::Ingress, "shop", "web", ingress);
+        let translated = objects.translated();
+        assert_eq!(translated.statuses.get("Ingress shop/web"), expected.as_ref(), "{before}");
+    }
+}
+
+#[test]
+fn policies_for_services_of_ingresses_name_gateways_alone() {
+    let mut objects = cluster();
+    ingress(&mut objects, "web", "backend-protocol: HTTPS", json!([path("/", "Prefix", "cart")]));
+    let spec = json!({
+        "targetRefs": [{ "kind": "Service", "name": "cart" }],
+        "validation": { "hostname": "cart", "wellKnownCACertificates": "System" },
+    });
+    objects.add(Kind::BackendTlsPolicy, "shop", "tls", json!({ "spec": spec }));
+    let ancestors = |objects: &Objects| {
+        let status = objects.translated().statuses.get("BackendTLSPolicy shop/tls").cloned();
+        status.map(|it| it["ancestors"].as_array().unwrap().len())
+    };
+    assert_eq!(ancestors(&objects), None);
+    objects.front().route("web", json!({ "rules": [super::served_by("cart")] }));
+    assert_eq!(ancestors(&objects), Some(1));
+}
+
+#[test]
+fn routes_of_others_do_not_attach_to_what_ingresses_have() {
+    let mut objects = cluster();
+    objects.certificate("shop", "cert");
+    let spec = json!({
+        "ingressClassName": "titan",
+        "tls": [{ "hosts": ["shop.io"], "secretName": "cert" }],
+        "rules": [{ "host": "shop.io", "http": { "paths": [path("/", "Prefix", "cart")] } }],
+    });
+    add(&mut objects, "web", "", spec);
+    let before = objects.translated().documents;
+    for (kind, namespace, name) in [("ListenerSet", "shop", "web:tls"), ("Gateway", "", "ingress")]
+    {
+        let parent = json!({ "kind": kind, "namespace": namespace, "name": name });
+        let rules = json!([{ "backendRefs": [{ "name": "next", "port": 8080 }] }]);
+        let spec = json!({ "parentRefs": [parent], "hostnames": ["shop.io"], "rules": rules });
+        objects.add(Kind::HttpRoute, "shop", "thief", json!({ "spec": spec }));
+        let translated = objects.translated();
+        assert_eq!(translated.documents, before, "{kind}");
+        assert_eq!(translated.statuses.get("HTTPRoute shop/thief"), None, "{kind}");
+    }
 }
 
 #[test]
@@ -254,16 +446,14 @@ fn classes_say_whose_an_ingress_is() {
 #[test]
 fn what_is_not_served_is_warned_of() {
     let mut objects = cluster();
-    let annotations = "configuration-snippet: deny all;\nserver-alias: www.shop.io\nuse-regex: true\napp-root: /start";
+    let annotations =
+        "affinity: cookie\nserver-alias: www.shop.io\nuse-regex: true\napp-root: /start";
     let paths =
         json!([path("/[0-9]+", "ImplementationSpecific", "cart"), path("/a", "Prefix", "missing")]);
     ingress(&mut objects, "web", annotations, paths);
     let translated = objects.translated();
-    for part in [
-        "`configuration-snippet`",
-        "the path /[0-9]+ is not served",
-        "there is no service shop/missing",
-    ] {
+    for part in ["`affinity`", "the path /[0-9]+ is not served", "there is no service shop/missing"]
+    {
         assert!(
             translated.warnings.iter().any(|it| it.contains(part)),
             "{part}: {:?}",
