@@ -458,7 +458,8 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("address", Mark::Neutral), ("sentinel", Mark::Neutral), ("hash_key", Mark::Neutral), ("username", Mark::Neutral),
         ("password", Mark::Neutral), ("database", Mark::Neutral), ("tls", Mark::Need), ("timeout", Mark::Neutral),
     ]),
-    ("shared_limit", &[("store", Mark::Neutral), ("mode", Mark::Scale(&["exact", "", "lease"])), ("without_store", Mark::Scale(&["deny", "local", "", "allow"]))]),
+    ("shared_limit", &[("store", Mark::Neutral), ("mode", Mark::Scale(&["exact", "", "lease"])),
+        ("without_store", Mark::Scale(&["deny", "local", "", "allow"]))]),
     ("collector", &[
         ("endpoint", Mark::Neutral), ("protocol", Mark::Neutral), ("headers", Mark::Neutral), ("tls", Mark::Need),
         ("compression", Mark::Neutral), ("timeout", Mark::Neutral), ("service", Mark::Neutral), ("resource", Mark::Neutral),
