@@ -282,7 +282,8 @@ impl Entry<'_> {
 
     /// What keeps the entry.
     fn debt(&self, now: u64) -> Debt {
-        let is_running = self.held().permits > 0 || self.pace().is_renewing;
+        // In this order: permits are added before their renewal ends, and would otherwise be seen neither before nor after it.
+        let is_running = self.pace().is_renewing || self.held().permits > 0;
         let mut debt = Debt { is_running, ..Debt::default() };
         debt.times[0] = load(self.demand()).saturating_sub(now);
         debt
