@@ -10,6 +10,15 @@
 {{ .Values.serviceAccount.name | default (ternary (include "titan.name" .) "default" .Values.serviceAccount.create) }}
 {{- end -}}
 
+{{- /* The lease of those that write the same statuses, as the program calls it. */ -}}
+{{- define "titan.lease" -}}
+{{- $name := regexReplaceAll "[^a-z0-9]" (lower .Values.controllerName) "-" | trunc 200 -}}
+{{- with .Values.namespaces -}}
+{{- $name = printf "%s-%s" $name (sortAlpha . | join "," | sha256sum | trunc 8) -}}
+{{- end -}}
+{{ trimAll "-" $name }}
+{{- end -}}
+
 {{- define "titan.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
