@@ -20,7 +20,7 @@ use crate::source::{Source, Sources};
 use crate::surroundings::{Document, Surroundings};
 use crate::variables::Variables;
 use crate::yaml::{self, Used};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::mem;
 use std::path::{Path, PathBuf};
 
@@ -43,6 +43,7 @@ pub(crate) fn compose(
         seen: HashMap::from([(identity.clone(), Span::START)]),
         delivered: 0,
         root: None,
+        joined: Joined::of_keys(),
         names: HashMap::new(),
         is_complete: true,
     };
@@ -67,12 +68,15 @@ struct Composer<'s, 'f> {
     delivered: usize,
     /// What the files say so far.
     root: Option<Node>,
+    /// How keys of several files become one.
+    joined: HashMap<&'static str, Joined>,
     /// The places of the names in the mappings of `root`.
-    names: HashMap<(String, String), Span>,
+    names: HashMap<&'static str, HashMap<String, Span>>,
     is_complete: bool,
 }
 
 /// How the same key of several files becomes one.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Joined {
     List,
     Mapping,
@@ -81,16 +85,20 @@ enum Joined {
 }
 
 impl Joined {
-    fn of(key: &str) -> Option<Joined> {
-        let info = ConfigFields::info();
-        let field = info.fields.into_iter().find(|field| field.key == key)?;
-        Some(match field.shape {
+    /// How each key does.
+    fn of_keys() -> HashMap<&'static str, Joined> {
+        let fields = ConfigFields::info().fields.into_iter();
+        fields.map(|field| (field.key, Joined::of(field.key, &field.shape))).collect()
+    }
+
+    fn of(key: &str, shape: &Shape) -> Joined {
+        match shape {
             // One file has them all.
             _ if key == "sources" => Joined::Never,
             Shape::Map { .. } => Joined::Mapping,
-            Shape::Either(shapes) if one_or_list(&shapes).is_some() => Joined::List,
+            Shape::Either(shapes) if one_or_list(shapes).is_some() => Joined::List,
             _ => Joined::Never,
-        })
+        }
     }
 }
 
@@ -261,21 +269,21 @@ impl Composer<'_, '_> {
         };
         entries.retain(|entry| entry.key != "include");
         if file == FileId::MAIN {
-            entries.iter().for_each(|entry| self.note_names(entry));
+            entries.iter_mut().for_each(|entry| self.note_names(entry));
             self.root = Some(root);
             return;
         }
         mem::take(entries).into_iter().for_each(|entry| self.join_entry(entry));
     }
 
-    fn join_entry(&mut self, entry: Entry) {
+    fn join_entry(&mut self, mut entry: Entry) {
         if entry.key == "sources" {
             let error = Diagnostic::error(entry.key_span, "an included file cannot set `sources`");
             let error = error.label("it is for the file that the gateway is started with");
             return self.findings.add(error.help("move it there"));
         }
-        let how = Joined::of(&entry.key);
-        self.note_names(&entry);
+        let how = self.joined.get(&*entry.key).copied();
+        self.note_names(&mut entry);
         let Some(Kind::Map(entries)) = self.root.as_mut().map(|root| &mut root.kind) else {
             return;
         };
@@ -294,21 +302,22 @@ impl Composer<'_, '_> {
         }
     }
 
-    /// Notes the names in a mapping, and reports those that another file has.
-    fn note_names(&mut self, entry: &Entry) {
-        if !matches!(Joined::of(&entry.key), Some(Joined::Mapping)) {
-            return;
-        }
-        for Entry { key, key_span, .. } in entry.value.entries() {
-            let name = (entry.key.clone(), key.clone());
-            let Some(first) = self.names.get(&name) else {
-                self.names.insert(name, *key_span);
-                continue;
+    /// Notes the names in a mapping. Those that another file has are reported, and stay those of the first.
+    fn note_names(&mut self, entry: &mut Entry) {
+        let Entry { key: of, value, .. } = entry;
+        let Some((of, Joined::Mapping)) = self.joined.get_key_value(&**of) else { return };
+        let Kind::Map(names) = &mut value.kind else { return };
+        let known = self.names.entry(of).or_default();
+        names.retain(|Entry { key, key_span, .. }| {
+            let Some(first) = known.get(key) else {
+                known.insert(key.clone(), *key_span);
+                return true;
             };
-            let message = format!("{} is in the `{}` of two files", quote(key), entry.key);
+            let message = format!("{} is in the `{of}` of two files", quote(key));
             let error = Diagnostic::error(*key_span, message).label("here again");
             self.findings.add(error.also(*first, "first here"));
-        }
+            false
+        });
     }
 }
 
@@ -317,9 +326,13 @@ fn cannot_include(what: &str, span: Span, reason: String) -> Diagnostic {
 }
 
 fn join_lists(first: &mut Node, more: Node) {
-    let one = mem::replace(&mut first.kind, Kind::List(Vec::new()));
-    let one = Node { span: first.span, kind: one };
-    first.kind = Kind::List(items(one).into_iter().chain(items(more)).collect());
+    if !matches!(first.kind, Kind::List(_)) {
+        let one = mem::replace(&mut first.kind, Kind::Null);
+        first.kind = Kind::List(vec![Node { span: first.span, kind: one }]);
+    }
+    if let Kind::List(all) = &mut first.kind {
+        all.extend(items(more));
+    }
 }
 
 /// The items of a list, or one without the brackets.
@@ -330,14 +343,11 @@ fn items(node: Node) -> Vec<Node> {
     }
 }
 
-/// Names that both have stay those of the first. What is no mapping takes the place of both, to be reported.
+/// What is no mapping takes the place of both, to be reported.
 fn join_mappings(first: &mut Node, more: Node) {
     let Node { span, kind } = more;
     match (&mut first.kind, kind) {
-        (Kind::Map(entries), Kind::Map(more)) => {
-            let known: HashSet<String> = entries.iter().map(|entry| entry.key.clone()).collect();
-            entries.extend(more.into_iter().filter(|entry| !known.contains(&entry.key)));
-        }
+        (Kind::Map(entries), Kind::Map(more)) => entries.extend(more),
         (Kind::Map(_), kind) => *first = Node { span, kind },
         _ => {}
     }
@@ -347,7 +357,7 @@ fn join_mappings(first: &mut Node, more: Node) {
 fn only_once() -> String {
     let fields = ConfigFields::info().fields;
     let can = fields.iter().filter(|field| {
-        field.key != "include" && !matches!(Joined::of(field.key), Some(Joined::Never) | None)
+        field.key != "include" && Joined::of(field.key, &field.shape) != Joined::Never
     });
     let keys: Vec<_> = can.map(|field| format!("`{}`", field.key)).collect();
     format!("keep it in one of them; what can be in several files is {}", keys.join(", "))
