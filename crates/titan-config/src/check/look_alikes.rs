@@ -7,6 +7,7 @@ use crate::path::{PathEnd, PathPattern, Segment};
 use crate::policy::Policies;
 use crate::read::Reading;
 use crate::route_fields::RouteDraft;
+use std::collections::HashMap;
 
 /// A route with the policies that its requests meet.
 pub(super) struct RouteInForce<'r> {
@@ -30,98 +31,171 @@ impl RouteInForce<'_> {
     }
 }
 
+/// Pairs of routes that are looked at. Only routes of one host whose paths begin with parameters come near.
+const MAX_PAIRS: usize = 20_000_000;
+
 /// Warns about open routes that accept look-alikes of guarded paths, if `paths` does not say what happens to them.
 pub(super) fn check_look_alikes(routes: &[RouteInForce<'_>], file: &Paths, to: &mut Reading<'_>) {
     let guarded = GuardedRoutes::new(routes);
+    let mut left = MAX_PAIRS;
     for open in routes.iter().filter(|it| it.is_open()) {
         let paths = open.route.paths.over(file);
         let is_unstated = |it: &RouteInForce<'_>| !unstated(&it.route.path, &paths).is_empty();
-        let Some(guarded) = guarded.first_under(open.route, is_unstated) else { continue };
-        let examples = unstated(&guarded.route.path, &paths);
-        let path = literal_start(&guarded.route.path);
-        let message = format!("an open route accepts look-alikes of the protected path `{path}`");
-        let warning = Diagnostic::warning(open.route.place, message);
-        let examples = examples.join(", ");
-        let warning =
-            warning.label(format!("accepts {examples}, which some upstreams serve as `{path}`"));
-        let warning = warning.also(guarded.route.place, "protected here");
-        to.add(warning.help(
-            "set `encoded_slashes`, `parameters` and `case` under `paths`, for the file or for \
-                this route: `refuse`, or `keep` if the upstream treats them as different paths",
-        ));
+        let first = guarded.first_under(open.route, is_unstated, &mut left);
+        if left == 0 {
+            return to.add(incomplete(open.route));
+        }
+        if let Some(guarded) = first {
+            to.add(accepts_look_alikes(open.route, guarded.route, &paths));
+        }
     }
 }
+
+fn accepts_look_alikes(open: &RouteDraft, guarded: &RouteDraft, paths: &Paths) -> Diagnostic {
+    let path = literal_start(&guarded.path);
+    let message = format!("an open route accepts look-alikes of the protected path `{path}`");
+    let examples = unstated(&guarded.path, paths).join(", ");
+    let warning = Diagnostic::warning(open.place, message);
+    let warning =
+        warning.label(format!("accepts {examples}, which some upstreams serve as `{path}`"));
+    warning.also(guarded.place, "protected here").help(
+        "set `encoded_slashes`, `parameters` and `case` under `paths`, for the file or for \
+            this route: `refuse`, or `keep` if the upstream treats them as different paths",
+    )
+}
+
+fn incomplete(open: &RouteDraft) -> Diagnostic {
+    let message = "there are too many routes to look for all look-alikes of protected paths";
+    let warning = Diagnostic::warning(open.place, message);
+    let warning = warning.label("this route and those after it were not compared with all others");
+    warning.help("set `encoded_slashes`, `parameters` and `case` under `paths` for the file")
+}
+
+/// Routes by their paths: these, and the places in the file.
+type ByPath<'r> = Vec<(&'r [Segment], usize)>;
 
 /// The routes that refuse some requests. Those under a path are found without a look at all others: there may be
 /// thousands of them, and of open routes.
 struct GuardedRoutes<'r> {
     routes: &'r [RouteInForce<'r>],
-    /// Their places by host (`None`: any, or a wildcard) and path, in order.
-    by_path: Vec<(Option<&'r str>, &'r [Segment], usize)>,
-    /// Every host there.
-    hosts: Vec<Option<&'r str>>,
+    all: ByPath<'r>,
+    /// Those without hosts.
+    anywhere: ByPath<'r>,
+    /// Those for a name.
+    named: HashMap<&'r str, ByPath<'r>>,
+    /// Those for all names with that end.
+    wildcards: HashMap<&'r str, ByPath<'r>>,
+    /// Those for names that a wildcard of an open route covers too, by its end.
+    below: HashMap<&'r str, ByPath<'r>>,
 }
 
 impl<'r> GuardedRoutes<'r> {
     fn new(routes: &'r [RouteInForce<'r>]) -> GuardedRoutes<'r> {
-        let mut by_path = Vec::new();
+        let mut guarded = GuardedRoutes {
+            routes,
+            all: ByPath::new(),
+            anywhere: ByPath::new(),
+            named: HashMap::new(),
+            wildcards: HashMap::new(),
+            below: routes.iter().filter(|it| it.is_open()).flat_map(wildcards).collect(),
+        };
         for (place, it) in routes.iter().enumerate().filter(|(_, it)| it.is_guarded()) {
-            let hosts = it.route.hosts.iter().map(exact_name);
-            let any = it.route.hosts.is_empty().then_some(None);
-            by_path.extend(hosts.chain(any).map(|host| (host, &*it.route.path.segments, place)));
+            guarded.add(it.route, place);
         }
-        by_path.sort_unstable();
-        let mut hosts: Vec<_> = by_path.iter().map(|(host, _, _)| *host).collect();
-        hosts.dedup();
-        GuardedRoutes { routes, by_path, hosts }
+        guarded.sort();
+        guarded
     }
 
-    /// The first one in the file that lies under an open route and is like that.
+    fn add(&mut self, route: &'r RouteDraft, place: usize) {
+        let found = (&*route.path.segments, place);
+        self.all.push(found);
+        if route.hosts.is_empty() {
+            self.anywhere.push(found);
+        }
+        for host in &*route.hosts {
+            let (at, name) = match host {
+                HostPattern::Exact(name) => (&mut self.named, name),
+                HostPattern::Under(end) => (&mut self.wildcards, end),
+            };
+            at.entry(name).or_default().push(found);
+            for end in ends(name) {
+                if let Some(below) = self.below.get_mut(end) {
+                    below.push(found);
+                }
+            }
+        }
+    }
+
+    fn sort(&mut self) {
+        let by_host = [&mut self.named, &mut self.wildcards, &mut self.below];
+        let by_host = by_host.into_iter().flat_map(HashMap::values_mut);
+        by_host.chain([&mut self.all, &mut self.anywhere]).for_each(|it| it.sort_unstable());
+    }
+
+    /// The first one in the file that lies under an open route and is like that. `left` is how many may be looked at.
     fn first_under(
         &self,
         open: &RouteDraft,
         is_so: impl Fn(&RouteInForce<'_>) -> bool,
+        left: &mut usize,
     ) -> Option<&'r RouteInForce<'r>> {
         if open.path.end == PathEnd::Exact {
             return None;
         }
-        let named: Option<Vec<_>> =
-            open.hosts.iter().map(exact_name).map(|it| it.map(Some)).collect();
-        let hosts = match named {
-            Some(named) if !named.is_empty() => [named, vec![None]].concat(),
-            _ => self.hosts.clone(),
-        };
         let segments = &open.path.segments;
         let is_literal = |it: &&Segment| matches!(it, Segment::Literal(_));
         let literals = &segments[..segments.iter().take_while(is_literal).count()];
-        let places = hosts.into_iter().flat_map(|host| self.beginning_with(host, literals));
+        let near = self.at_hosts(&open.hosts).into_iter();
+        let places = near.flat_map(|it| beginning_with(it, literals)).take(*left);
+        let mut looked_at = 0;
+        let places = places.inspect(|_| looked_at += 1);
         let is_wanted = |place: &usize| {
             let it = &self.routes[*place];
             lies_under(it.route, open) && is_so(it)
         };
-        Some(&self.routes[places.filter(is_wanted).min()?])
+        let first = places.filter(is_wanted).min();
+        *left -= looked_at;
+        Some(&self.routes[first?])
     }
 
-    /// The places of those at that host whose paths begin so.
-    fn beginning_with(
-        &self,
-        host: Option<&str>,
-        segments: &[Segment],
-    ) -> impl Iterator<Item = usize> {
-        let start = self.by_path.partition_point(|it| (it.0, it.1) < (host, segments));
-        let is_one = move |it: &&(Option<&str>, &[Segment], usize)| {
-            it.0 == host && it.1.starts_with(segments)
-        };
-        self.by_path[start..].iter().take_while(is_one).map(|(_, _, place)| *place)
+    /// Those that some of the hosts may be for.
+    fn at_hosts(&self, hosts: &[HostPattern]) -> Vec<&ByPath<'r>> {
+        if hosts.is_empty() {
+            return vec![&self.all];
+        }
+        let mut near = vec![&self.anywhere];
+        for host in hosts {
+            let name = match host {
+                HostPattern::Exact(name) => name,
+                HostPattern::Under(end) => end,
+            };
+            near.extend(match host {
+                HostPattern::Exact(name) => self.named.get(name.as_str()),
+                HostPattern::Under(end) => self.below.get(end.as_str()),
+            });
+            near.extend(ends(name).filter_map(|end| self.wildcards.get(end)));
+        }
+        near
     }
 }
 
-/// The name of a host that is no wildcard.
-fn exact_name(host: &HostPattern) -> Option<&str> {
-    match host {
-        HostPattern::Exact(name) => Some(name),
-        HostPattern::Under(_) => None,
-    }
+/// The places of those whose paths begin so.
+fn beginning_with(routes: &ByPath<'_>, segments: &[Segment]) -> impl Iterator<Item = usize> {
+    let start = routes.partition_point(|(path, _)| *path < segments);
+    routes[start..].iter().take_while(move |(path, _)| path.starts_with(segments)).map(|it| it.1)
+}
+
+/// The ends of the wildcards of a route, with nothing for them.
+fn wildcards<'r>(it: &RouteInForce<'r>) -> impl Iterator<Item = (&'r str, ByPath<'r>)> {
+    it.route.hosts.iter().filter_map(|host| match host {
+        HostPattern::Under(end) => Some((end.as_str(), ByPath::new())),
+        HostPattern::Exact(_) => None,
+    })
+}
+
+/// The ends of the wildcards that cover a name, or such an end.
+fn ends(name: &str) -> impl Iterator<Item = &str> {
+    name.match_indices('.').map(|(at, _)| &name[at..])
 }
 
 /// Look-alikes of a path for which `paths` has no setting.
@@ -225,7 +299,7 @@ mod tests {
             let guarded = GuardedRoutes::new(&routes);
             for open in routes.iter().filter(|it| it.is_open()) {
                 let naive = routes.iter().find(|it| it.is_guarded() && lies_under(it.route, open.route));
-                let found = guarded.first_under(open.route, |_| true);
+                let found = guarded.first_under(open.route, |_| true, &mut MAX_PAIRS.clone());
                 prop_assert_eq!(found.map(|it| it.route.place), naive.map(|it| it.route.place));
             }
         }
