@@ -157,11 +157,18 @@ fn check_deadlines(fields: &ConfigFields, to: &mut Reading<'_>) {
 
 /// Whether any request can be hedged where requests are to be.
 fn check_hedges(fields: &ConfigFields, to: &mut Reading<'_>) {
-    for (index, Named { key, value, .. }) in fields.upstreams.iter().enumerate() {
+    // Whether the routes of each upstream retry, if it has any.
+    let mut retries = vec![None; fields.upstreams.len()];
+    for route in fields.routes.iter().flatten() {
+        for id in route.upstreams() {
+            if let Some(retries) = retries.get_mut(id.index()) {
+                *retries = Some(*retries == Some(true) || route.retries());
+            }
+        }
+    }
+    for (Named { key, value, .. }, retries) in fields.upstreams.iter().zip(retries) {
         let Some(hedge) = value.as_ref().and_then(|it| it.hedge.as_ref()) else { continue };
-        let is_its = |it: &&RouteDraft| it.upstreams().any(|id| id.index() == index);
-        let mut routes = fields.routes.iter().flatten().filter(is_its).peekable();
-        if routes.peek().is_some() && routes.all(|route| !route.retries()) {
+        if retries == Some(false) {
             let message = format!("no request for the upstream `{key}` is hedged");
             let warning = Diagnostic::warning(hedge.span, message);
             let warning = warning.label("a hedge is a retry, and its routes have `retries: 0`");

@@ -30,6 +30,7 @@ use keyed::{Allowance, KeyedLimiter};
 use limiter::{CellRate, Charge, Count, MAX_RATES, Outcome, Verdict};
 use plans::Plans;
 use shared::{SharedLimit, Taken, TimedLeases};
+use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
@@ -37,7 +38,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 use table::WriterId;
-use titan_config::{Exempt, PolicyKind, Rate, Route, SharedMode, WithoutStore};
+use titan_config::{Exempt, PolicyKind, Rate, SharedMode, WithoutStore};
 use titan_http::{BadField, FieldName, Fields, ResponseHead};
 use titan_io::error::{Error, Kind};
 use titan_io::network::ClientNetwork;
@@ -65,8 +66,8 @@ pub(crate) struct RateLimit {
     /// How many nanoseconds a request waits for its turn.
     max_delay: u64,
     is_shadow: bool,
-    /// As how many requests one of a route counts, by the index of the route.
-    costs: Box<[u64]>,
+    /// As how many requests one of a route counts, by the index of the route, in that order; the others count as one.
+    costs: Box<[(usize, u64)]>,
     plans: Plans,
     /// How many may run at once.
     concurrency: Option<NonZeroU32>,
@@ -222,10 +223,10 @@ impl RateLimit {
             let kept = (store, leases);
             Some(Arc::new(SharedLimit::new(*without_store, kept, name, &plans, most)))
         });
-        let cost_of = |route: &Route| {
-            let cost = costs.iter().find(|cost| cost.route == route.name);
-            cost.map_or(1, |cost| cost.cost.get().into())
-        };
+        let named: HashMap<_, _> =
+            costs.iter().map(|cost| (&cost.route, u64::from(cost.cost.get()))).collect();
+        let routes = config.routes.iter().enumerate().filter(|_| !named.is_empty());
+        let costs = routes.filter_map(|(place, route)| Some((place, *named.get(&route.name)?)));
         RateLimit {
             key: key.iter().map(|part| Part::new(part, config)).collect(),
             shared,
@@ -234,7 +235,7 @@ impl RateLimit {
             exempt: exempt.clone(),
             max_delay: max_delay.map_or(0, nanoseconds),
             is_shadow: *shadow,
-            costs: config.routes.iter().map(cost_of).collect(),
+            costs: costs.collect(),
             plans,
             concurrency: *concurrency,
             words: words(&limit.key).into(),
@@ -250,7 +251,7 @@ impl RateLimit {
             return why.to_owned();
         }
         let (claims, route) = (findings.claims(), context.found.route);
-        let cost = match self.costs[route] {
+        let cost = match self.cost(route) {
             1 => String::new(),
             cost => format!(", and each request to this route counts {cost} times"),
         };
@@ -450,9 +451,15 @@ impl RateLimit {
         shared.key(plan, hasher)
     }
 
+    /// As how many requests one of that route counts.
+    fn cost(&self, route: usize) -> u64 {
+        let found = self.costs.binary_search_by_key(&route, |(place, _)| *place);
+        found.map_or(1, |place| self.costs[place].1)
+    }
+
     /// What a request that does not wait takes.
     fn charge(&self, plan: usize, context: &PolicyContext<'_>) -> Charge {
-        Charge { cost: self.costs[context.found.route], plan, ..Charge::ONE }
+        Charge { cost: self.cost(context.found.route), plan, ..Charge::ONE }
     }
 
     /// A place to wait at for a request that may wait, if there is one.

@@ -7,7 +7,6 @@ use crate::gateway::ConfigFields;
 use crate::location::Span;
 use crate::policy::Policy;
 use crate::read::{At, Reading};
-use crate::suggest;
 use std::collections::{HashMap, HashSet};
 
 pub(super) fn check_access_logs(fields: &ConfigFields, to: &mut Reading<'_>) {
@@ -61,7 +60,7 @@ fn check_log_routes(logs: &[&AccessLogDraft], fields: &ConfigFields, to: &mut Re
         }
         let error = Diagnostic::error(*span, format!("there is no route `{route}`"));
         let error = error.label("not found in `routes`");
-        let near = suggest::did_you_mean(route.as_str(), names.iter().map(String::as_str));
+        let near = to.did_you_mean(route.as_str(), names.iter().map(String::as_str));
         to.add(near.into_iter().fold(error, Diagnostic::help));
     }
 }

@@ -76,13 +76,9 @@ pub(super) fn check_costs(fields: &ConfigFields, in_force: &[Policies], to: &mut
                 None => (format!("there is no route `{route}`"), "not found in `routes`"),
             };
             let error = Diagnostic::error(*span, message).label(label);
-            let near = suggest::nearest(route.as_str(), limits.keys().map(String::as_str));
+            let near = to.did_you_mean(route.as_str(), limits.keys().map(String::as_str));
             let near = near.filter(|_| !limits.contains_key(route.as_str()));
-            to.add(
-                near.map(|near| format!("did you mean `{near}`?"))
-                    .into_iter()
-                    .fold(error, Diagnostic::help),
-            );
+            to.add(near.into_iter().fold(error, Diagnostic::help));
         }
     }
 }
