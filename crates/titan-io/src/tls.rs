@@ -7,6 +7,7 @@ mod hello;
 mod identity;
 mod server;
 mod tickets;
+mod verifiers;
 
 pub use client::{ClientSettings, ClientTls, EndpointTls, client_config};
 pub use client_hello::MAX_HELLO;

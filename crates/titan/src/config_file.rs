@@ -4,6 +4,7 @@ use crate::delivered::{DocumentName, Texts};
 use crate::documents::{Disk, Origins, Parsed};
 use crate::failure::Failure;
 use crate::regular_file::{self, FileState, state_of};
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -201,7 +202,9 @@ pub(crate) fn read_certificate(file: &Path) -> Result<Vec<u8>, Failure> {
 pub(crate) fn read_named(config: &Config, file: &Path) -> Files {
     let mut files = Files::default();
     files.set_folder(folder_of(file).to_owned());
-    for named in config.files() {
+    // Thousands of upstreams may name the same one.
+    let all: HashSet<_> = config.files().into_iter().collect();
+    for named in all {
         let path = folder_of(file).join(named);
         match regular_file::read(&path, MAX_FILE) {
             Ok(bytes) => files.insert(named.to_owned(), bytes),

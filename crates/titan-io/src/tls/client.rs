@@ -103,7 +103,10 @@ pub fn client_config(
     let UpstreamTls { ca, name: _, certificate, verify } = tls;
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match verify {
-        true => verifier(ca.as_deref(), files, &provider)?,
+        true => {
+            let ca = ca.as_deref();
+            files.verifiers().of(ca, || verifier(ca, files, &provider))?
+        }
         false => Arc::new(AcceptAnyCertificate(Arc::clone(&provider))),
     };
     let builder = ClientConfig::builder_with_provider(provider)
@@ -183,5 +186,44 @@ impl ServerCertVerifier for AcceptAnyCertificate {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::pki_types::pem::PemObject;
+
+    const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----
+MIIBcTCCARegAwIBAgIUeA6Lux8ErRBfr0McrfOUmnVBXIQwCgYIKoZIzj0EAwIw
+DTELMAkGA1UEAwwCY2EwIBcNMjYxMTI4MjA1MjQ5WhgPMjEyNjExMDQyMDUyNDla
+MA0xCzAJBgNVBAMMAmNhMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEq6lQpLDf
+bny0I1VAMkZRGIMNcwsds5I6wR/q/gknA3c3SdBgQu+5sDs39jLWjq+I15UUA5RP
+oh4aa++3dTBNbKNTMFEwHQYDVR0OBBYEFNYRrHW+BB+COHq/iprNA9Ai5FXFMB8G
+A1UdIwQYMBaAFNYRrHW+BB+COHq/iprNA9Ai5FXFMA8GA1UdEwEB/wQFMAMBAf8w
+CgYIKoZIzj0EAwIDSAAwRQIgWgRHhU02hRxrT4GQzLznt8cxRhRJK7JAaRojNxb9
+iO0CIQDFY+xg21pgxSuj7atP8hXhdcJrTBBEY3qju5ajoGQhTw==
+-----END CERTIFICATE-----";
+
+    #[test]
+    fn authorities_are_read_once_for_all_upstreams_and_again_when_they_change() {
+        let authority = CertificateDer::from_pem_slice(AUTHORITY.as_bytes()).unwrap();
+        let mut files = Files::default();
+        files.insert("ca".into(), AUTHORITY.into());
+        files.set_system_authorities(vec![authority.to_vec()]);
+        let made = |ca: Option<&str>, files: &Files| {
+            let ca = ca.map(Path::new);
+            files
+                .verifiers()
+                .of(ca, || verifier(ca, files, &Arc::new(aws_lc_rs::default_provider())))
+                .unwrap()
+        };
+        let of = [made(Some("ca"), &files), made(None, &files)];
+        let again = [made(Some("ca"), &files), made(None, &files)];
+        assert!(of.iter().zip(&again).all(|(one, other)| Arc::ptr_eq(one, other)));
+        assert!(!Arc::ptr_eq(&of[0], &of[1]), "a file is not the system's list");
+        assert!(!Arc::ptr_eq(&of[0], &made(Some("ca"), &files.clone())));
+        files.insert("ca".into(), AUTHORITY.into());
+        assert!(!Arc::ptr_eq(&of[0], &made(Some("ca"), &files)));
     }
 }

@@ -1,5 +1,6 @@
 //! Certificates, keys and trusted authorities: from files to what a handshake needs.
 
+use super::verifiers::Verifiers;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
@@ -21,6 +22,7 @@ pub struct Files {
     folder: PathBuf,
     named: HashMap<PathBuf, Result<Vec<u8>, BadCredentials>>,
     system: Vec<CertificateDer<'static>>,
+    verifiers: Verifiers,
 }
 
 /// A list of revoked certificates.
@@ -165,11 +167,13 @@ impl Files {
 
     /// Notes what a file holds.
     pub fn insert(&mut self, path: PathBuf, bytes: Vec<u8>) {
+        self.verifiers = Verifiers::default();
         self.named.insert(path, Ok(bytes));
     }
 
     /// Notes that a file cannot be read, and why.
     pub fn insert_unreadable(&mut self, path: PathBuf, bad: BadCredentials) {
+        self.verifiers = Verifiers::default();
         self.named.insert(path, Err(bad));
     }
 
@@ -180,6 +184,7 @@ impl Files {
 
     /// Notes the authorities that the system trusts, as DER.
     pub fn set_system_authorities(&mut self, authorities: Vec<Vec<u8>>) {
+        self.verifiers = Verifiers::default();
         self.system = authorities.into_iter().map(CertificateDer::from).collect();
     }
 
@@ -194,6 +199,11 @@ impl Files {
             Some(Err(bad)) => Err(bad.clone()),
             None => Err(bad(path, "the gateway has not read it")),
         }
+    }
+
+    /// What checks the certificates of servers that these are the authorities for, as far as it was made.
+    pub(super) fn verifiers(&self) -> &Verifiers {
+        &self.verifiers
     }
 
     pub(super) fn certificates(
