@@ -88,6 +88,7 @@ use pages::{Pages, Probes, Site};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use titan_config::bounds::MAX_FILE;
 use titan_proxy::Gateway;
 
 /// What the admin interface holds at most. A prober that forgets its connections, or asks again just
@@ -98,7 +99,7 @@ const BOUNDS: http::Bounds = http::Bounds {
     idle: Duration::from_secs(15),
     requests: 1000,
     life: Duration::from_secs(5 * 60),
-    bodies: 8 << 20,
+    bodies: 2 * MAX_FILE,
 };
 
 /// The admin interface of a gateway, to be served at several sockets.

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 /// Bytes of a file.
-pub const MAX_FILE: usize = 4 << 20;
+pub const MAX_FILE: usize = 16 << 20;
 /// Files that are included.
 pub const MAX_INCLUDED: usize = 1_024;
 /// Bytes of all files of a configuration together.
-pub const MAX_FILES_TOTAL: usize = 16 << 20;
+pub const MAX_FILES_TOTAL: usize = 32 << 20;
 /// Files that include each other, one in the other.
 pub const MAX_INCLUDE_DEPTH: usize = 8;
 /// Patterns of files to include, of one file.
@@ -31,9 +31,9 @@ pub const MAX_SECRET_FILE: usize = 64 << 10;
 /// Mappings and lists inside each other.
 pub const MAX_DEPTH: usize = 32;
 /// Values in all files, those that aliases repeat included.
-pub const MAX_NODES: usize = 200_000;
+pub const MAX_NODES: usize = 2_000_000;
 /// Bytes of all keys and texts, with what variables bring, those that aliases repeat included.
-pub const MAX_TEXT_TOTAL: usize = 8 << 20;
+pub const MAX_TEXT_TOTAL: usize = 32 << 20;
 /// Errors that are shown, and warnings that are; of more only the number is.
 pub const MAX_DIAGNOSTICS: usize = 200;
 
@@ -42,11 +42,11 @@ pub const MAX_LISTENERS: usize = 64;
 /// TLS routes of one listener.
 pub const MAX_TLS_ROUTES: usize = 1_024;
 /// Routes.
-pub const MAX_ROUTES: usize = 10_000;
+pub const MAX_ROUTES: usize = 100_000;
 /// Routes with the same host and path: a request is compared with each of them.
 pub const MAX_ROUTES_PER_PATH: usize = 256;
 /// Upstreams.
-pub const MAX_UPSTREAMS: usize = 4_096;
+pub const MAX_UPSTREAMS: usize = 20_000;
 /// Endpoints of one upstream.
 pub const MAX_ENDPOINTS: usize = 1_024;
 /// Upstreams between which one route splits its requests.

@@ -43,7 +43,7 @@ section! {
     "fallback_file", "a fallback file", Any;
     /// A file in place of an upstream's response. A plain string sets `path` alone.
     pub struct FallbackFile {
-        /// The file, up to 4 MiB. A relative path starts at the directory of the file that says it.
+        /// The file, up to 16 MiB. A relative path starts at the directory of the file that says it.
         pub path: PathBuf = required(file()),
         /// The status of the response.
         pub status: Status = default("200", status()),

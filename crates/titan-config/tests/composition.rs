@@ -308,7 +308,7 @@ fn what_is_included_has_bounds() {
     let files = (0..=MAX_FILES_TOTAL >> 22).map(|n| (format!("c/{n}.yaml"), large.clone()));
     let around = Around { files: files.collect(), ..Around::default() };
     let report = bad(&around, &format!("include: c/*.yaml\n{BASE}"));
-    assert!(report.contains("all files together would be larger than 16 MiB"), "{report}");
+    assert!(report.contains("all files together would be larger than 32 MiB"), "{report}");
 
     let chain = (0..20).map(|n| (format!("{n}.yaml"), format!("include: {}.yaml", n + 1)));
     let around = Around { files: chain.collect(), ..Around::default() };
@@ -321,7 +321,7 @@ fn what_variables_bring_has_bounds() {
     let page = "${A}".repeat(1 << 10);
     let around = variables(&[("A", &"x".repeat(64 << 10))]);
     let report = bad(&around, &format!("{BASE}error_pages: {{ 404: \"{page}\" }}\n"));
-    assert!(report.contains("more than 8 MiB of text"), "{report}");
+    assert!(report.contains("more than 32 MiB of text"), "{report}");
 
     let files = (0..=MAX_SECRET_FILES).map(|n| (format!("{n}"), "x".to_owned()));
     let around = Around { files: files.collect(), ..Around::default() };

@@ -20,6 +20,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use titan_admin::Identity;
+use titan_config::bounds::MAX_FILES_TOTAL;
 use titan_config::{AdminSocket, ListenAddress};
 
 /// The way to a gateway.
@@ -57,7 +58,7 @@ pub(crate) struct Reply {
 /// Bytes of the head of a reply.
 const MAX_HEAD: usize = 16 << 10;
 /// Bytes of the body of a reply: a configuration with all that it includes, as JSON.
-const MAX_BODY: usize = 64 << 20;
+const MAX_BODY: usize = 3 * MAX_FILES_TOTAL;
 /// How long the gateway may take for most calls. A change may have to wait for another one, and that for name servers and
 /// key sets.
 const DEADLINE: Duration = Duration::from_secs(300);

@@ -18,7 +18,7 @@ use titan_bench::process::{peak, resident, time_of_threads};
 use titan_bench::programs::{bench_directory, built, cargo_build, first_version, repository};
 
 /// Routes and endpoints. The first one is what the others are compared with.
-const SIZES: [(usize, usize); 4] = [(10, 1), (1_000, 500), (10_000, 1), (10_000, 20_000)];
+const SIZES: [(usize, usize); 4] = [(10, 1), (1_000, 500), (10_000, 5_000), (100_000, 50_000)];
 /// Routes with one host, of which one responds itself.
 const OF_A_HOST: usize = 10;
 const ENDPOINTS_OF_AN_UPSTREAM: usize = 5;

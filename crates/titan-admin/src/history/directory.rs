@@ -19,6 +19,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use titan_config::Masked;
+use titan_config::bounds::MAX_FILES_TOTAL;
 
 /// A directory that keeps a history.
 #[derive(Debug)]
@@ -108,8 +109,8 @@ struct Head {
 const FORM: u32 = 1;
 /// Bytes of the first line of a file: ids, a name of a token, and why.
 const MAX_HEAD: u64 = 16 << 10;
-/// Bytes of a file.
-const MAX_BYTES: u64 = 64 << 20;
+/// Bytes of a file: quotes and ends of lines take two in JSON.
+const MAX_BYTES: u64 = 3 * MAX_FILES_TOTAL as u64;
 const LOCK: &str = "lock";
 const COMPLETE: &str = ".jsonl";
 const INCOMPLETE: &str = ".jsonl.new";
