@@ -15,8 +15,8 @@ DIST := $(CARGO_TARGET_DIR)/dist
 # Whatever has a manifest of its own, next to the root. One that is not there yet is left out.
 WORKSPACES := . $(patsubst %/Cargo.toml,%,$(wildcard fuzz/Cargo.toml bench/engines/Cargo.toml))
 
-# Those of conformance/kubernetes are checked by `make cluster`: they are built with all of Kubernetes.
-GO_MODULES = $(shell find . -name go.mod -not -path './target/*' -not -path './conformance/kubernetes/*' -printf '%h\n' | sort)
+# That of conformance/consul has no code. Those of conformance/kubernetes are checked by `make cluster`: they are built with all of Kubernetes.
+GO_MODULES = $(shell find . -name go.mod -not -path './target/*' -not -path './conformance/kubernetes/*' -not -path './conformance/consul/*' -printf '%h\n' | sort)
 
 # `go run` builds it once and keeps it; the version is named so that every machine finds the same.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -26,7 +26,7 @@ say = @printf '\n== %s\n' '$(1)'
 # Where scripts/install-kubernetes-peers.sh puts etcd, kube-apiserver and the echo server.
 export TITAN_KUBERNETES ?= $(CARGO_TARGET_DIR)/kubernetes
 
-.PHONY: help build run test peers lint tidy unit dashboard dashboard-check fuzz-smoke go chaos-smoke conformance cluster conformance-k8s soak overload fleet chaos bench audit docs fmt clean
+.PHONY: help build run test peers lint tidy unit dashboard dashboard-check fuzz-smoke go chaos-smoke conformance consul cluster conformance-k8s soak overload fleet chaos bench audit docs fmt clean
 
 help: ## prints this list
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/\1\t\2/p' Makefile | expand -t 17
@@ -120,6 +120,12 @@ cluster: ## tests Titan as the gateway of a cluster, the API server and the stan
 	@scripts/install-kubernetes-peers.sh
 	@cd conformance/kubernetes && test -z "$$(gofmt -l . | tee >(cat >&2))" && go vet ./... && \
 	    go run $(STATICCHECK) ./... && go test -count=1 -p 1 -race -shuffle=on ./...
+
+# Not part of `test`, whose agent responds as Consul's documentation says: building Consul takes too long.
+consul: export TITAN_CONSUL = $(CARGO_TARGET_DIR)/consul/consul
+consul: ## tests Titan with Consul itself as the source of its configuration
+	@scripts/install-consul.sh
+	cargo test --workspace --test peers consul -- --ignored
 
 # Titan itself, where no other command is given. K8S_ARGUMENTS are for the suite, as `-run-test=HTTPRouteWeight`.
 conformance-k8s: export K8S_CONTROLLER ?= $(CARGO_TARGET_DIR)/debug/titan kubernetes --kubeconfig {kubeconfig} --address 127.64.0.0/16

@@ -1,5 +1,5 @@
-//! Consul as a source of documents and endpoints: an agent that responds as Consul's documentation says, because Consul itself is in no
-//! package of Debian.
+//! Consul as a source of documents and endpoints: an agent that responds as Consul's documentation says, and fails when it is told to.
+//! Consul itself is asked by `make consul`.
 
 #![allow(
     clippy::tests_outside_test_module,

@@ -23,6 +23,7 @@ mod attacks;
 mod auth;
 mod chaos;
 mod compression;
+mod consul;
 mod curl;
 mod dns;
 mod etcd;
