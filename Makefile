@@ -119,7 +119,7 @@ cluster: ## tests Titan as the gateway of a cluster, the API server and the stan
 	@cargo build --quiet --workspace --bin titan
 	@scripts/install-kubernetes-peers.sh
 	@cd conformance/kubernetes && test -z "$$(gofmt -l . | tee >(cat >&2))" && go vet ./... && \
-	    go run $(STATICCHECK) ./... && go test -count=1 -p 1 -race -shuffle=on ./...
+	    go run $(STATICCHECK) ./... && go test -count=1 -timeout 30m -p 1 -race -shuffle=on ./...
 
 # Not part of `test`, whose agent responds as Consul's documentation says: building Consul takes too long.
 consul: export TITAN_CONSUL = $(CARGO_TARGET_DIR)/consul/consul

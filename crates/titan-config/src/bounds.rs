@@ -19,7 +19,7 @@ pub const MAX_SERVERS: usize = 16;
 /// Services that one source follows.
 pub const MAX_SERVICES: usize = 256;
 /// Documents of all sources together.
-pub const MAX_DELIVERED: usize = 10_000;
+pub const MAX_DELIVERED: usize = 50_000;
 /// Namespaces that a source reads.
 pub const MAX_NAMESPACES: usize = 256;
 /// Addresses that a source tells a cluster of.

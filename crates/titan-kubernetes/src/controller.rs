@@ -13,6 +13,7 @@ use crate::backends::Pods;
 use crate::credentials::Vault;
 use crate::election::Election;
 use crate::folder::Folder;
+use crate::room::fitting;
 use crate::settings::Settings;
 use crate::standing::Standing;
 use crate::translate::{Translation, translate};
@@ -27,7 +28,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use titan_sources::delivery::{Delivery, Document};
+use titan_sources::delivery::Delivery;
 use titan_sources::outlet::{Outlet, Verdict};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -170,7 +171,15 @@ struct Running {
 struct Delivered {
     number: u64,
     documents: Arc<BTreeMap<String, String>>,
+    /// Those that there was no room for, and why.
+    left_out: BTreeMap<String, String>,
     vault: Vault,
+}
+
+impl Delivered {
+    fn has(&self, document: &str) -> bool {
+        self.documents.contains_key(document) && !self.left_out.contains_key(document)
+    }
 }
 
 impl Running {
@@ -249,13 +258,13 @@ impl Running {
             format!("cannot write certificates to {}: {error}", self.settings.folder.display())
         })?;
         let number = self.delivered.number + 1;
-        let written = documents.iter();
-        let written =
-            written.map(|(name, text)| Document { name: name.clone(), text: text.clone() });
-        let delivery = Delivery::new(number.to_string(), written.collect());
+        let (written, left_out) = fitting(&documents, |name| self.delivered.has(name));
+        let delivery = Delivery::new(number.to_string(), written);
         let delivery =
             delivery.map_err(|bad| format!("what the cluster has cannot be served: {bad}"))?;
-        self.delivered = Delivered { number, documents: Arc::new(documents), vault };
+        let skipped = left_out.iter().map(|(name, why)| (name.clone().into_bytes(), why.clone()));
+        let delivery = delivery.without(skipped);
+        self.delivered = Delivered { number, documents: Arc::new(documents), left_out, vault };
         self.outlet.deliver(delivery);
         Ok(())
     }
@@ -266,7 +275,9 @@ impl Running {
             return;
         }
         let documents = self.delivered.documents.keys().map(String::as_str);
-        self.standing.note(documents, &verdict.refused, verdict.in_force);
+        let mut refused = verdict.refused.clone();
+        refused.extend(self.delivered.left_out.clone());
+        self.standing.note(documents, &refused, verdict.in_force);
         // What a document said before may be in force in its place, with the files that it named.
         if verdict.in_force
             && verdict.refused.is_empty()

@@ -81,4 +81,6 @@ mod writer;
 
 mod folder;
 
+mod room;
+
 pub mod controller;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 /// Documents of one delivery.
-pub const MAX_DOCUMENTS: usize = 10_000;
+pub const MAX_DOCUMENTS: usize = 50_000;
 /// Bytes of all documents of one delivery.
 pub const MAX_TEXTS: usize = 16 << 20;
 /// Bytes of the name of a document.

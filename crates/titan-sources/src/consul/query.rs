@@ -30,7 +30,7 @@ pub(crate) struct Query {
 struct Index(u64);
 
 /// Bytes of a response: all documents that there may be in Base64, with their keys.
-const MAX_RESPONSE: usize = MAX_TEXTS / 3 * 4 + (8 << 20);
+const MAX_RESPONSE: usize = MAX_TEXTS / 3 * 4 + (32 << 20);
 /// Consul waits longer by up to this part of the time, so that not all clients come back at once.
 const CHANCE: u32 = 16;
 const USER_AGENT: &str = concat!("titan/", env!("CARGO_PKG_VERSION"));

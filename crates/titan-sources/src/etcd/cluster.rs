@@ -25,7 +25,7 @@ pub(crate) struct Cluster {
 }
 
 /// Bytes of a response: all documents that there may be in Base64, with their keys.
-const MAX_RESPONSE: usize = MAX_TEXTS / 3 * 4 + (8 << 20);
+const MAX_RESPONSE: usize = MAX_TEXTS / 3 * 4 + (32 << 20);
 /// Bytes of a token.
 const MAX_TOKEN: usize = 8 << 10;
 const USER_AGENT: &str = concat!("titan/", env!("CARGO_PKG_VERSION"));
