@@ -31,13 +31,18 @@ var definitions = schema.GroupVersionResource{
 
 // InstallGatewayAPI adds the definitions of Gateway API, those of its experimental channel too, and waits for them.
 func InstallGatewayAPI(config *rest.Config) error {
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), establishedWithin)
 	defer cancel()
 	files, err := definitionFiles(ctx)
+	if err != nil {
+		return err
+	}
+	return InstallDefinitions(ctx, config, files...)
+}
+
+// InstallDefinitions adds those of these files, and waits for them.
+func InstallDefinitions(ctx context.Context, config *rest.Config, files ...string) error {
+	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return err
 	}

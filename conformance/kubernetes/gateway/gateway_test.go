@@ -72,6 +72,9 @@ func prepare() (err error) {
 	if err := cluster.InstallGatewayAPI(running.Config); err != nil {
 		return err
 	}
+	if err := installTitanPolicy(); err != nil {
+		return err
+	}
 	if api, err = client.New(running.Config, client.Options{}); err != nil {
 		return err
 	}

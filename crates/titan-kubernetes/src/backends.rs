@@ -6,6 +6,7 @@ use crate::credentials::{Unusable, Vault, Who, key_of};
 use crate::grants;
 use crate::names::joined;
 use crate::objects::{EndpointSlice, Key, ReferenceTo, Service, ServiceEndpoint, ServicePort};
+use crate::policies;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -21,7 +22,7 @@ pub(crate) enum Backend {
     Upstream(String),
     /// Nobody, until pods are there.
     NoPods,
-    /// Nobody: its certificates could not be checked.
+    /// Nobody: its certificates could not be checked, or what a policy says cannot be done.
     Insecure,
 }
 
@@ -45,12 +46,17 @@ pub(crate) struct Backends<'c> {
     cluster: &'c Cluster,
     slices: BTreeMap<Key, Vec<&'c EndpointSlice>>,
     policies: Policies<'c>,
+    /// Titan's own policies.
+    pub(crate) titan: policies::Policies<'c>,
     documents: BTreeMap<String, Value>,
     pods: Pods,
 }
 
 impl<'c> Backends<'c> {
-    pub(crate) fn new(cluster: &'c Cluster, vault: &mut Vault, folder: &Path) -> Backends<'c> {
+    pub(crate) fn new(
+        (cluster, vault, folder): (&'c Cluster, &mut Vault, &Path),
+        titan: policies::Policies<'c>,
+    ) -> Backends<'c> {
         let mut slices: BTreeMap<Key, Vec<_>> = BTreeMap::new();
         for slice in cluster.slices.values() {
             let Some(service) = slice.service() else { continue };
@@ -58,12 +64,14 @@ impl<'c> Backends<'c> {
             slices.entry(key).or_default().push(slice);
         }
         let policies = Policies::judged(cluster, vault, folder);
-        Backends { cluster, slices, policies, documents: BTreeMap::new(), pods: Pods::new() }
+        Backends { cluster, slices, policies, titan, documents: BTreeMap::new(), pods: Pods::new() }
     }
 
-    /// The documents with the upstreams, by name, who serves there, and what came of TLS to them.
-    pub(crate) fn into_parts(self) -> (BTreeMap<String, Value>, Pods, Policies<'c>) {
-        (self.documents, self.pods, self.policies)
+    /// The documents with the upstreams, by name, who serves there, and what came of TLS to them and of Titan's policies.
+    pub(crate) fn into_parts(
+        self,
+    ) -> (BTreeMap<String, Value>, Pods, (Policies<'c>, policies::Policies<'c>)) {
+        (self.documents, self.pods, (self.policies, self.titan))
     }
 
     /// Those that serve what is sent to this one, for a route of this kind and namespace that is attached to these gateways.
@@ -80,6 +88,12 @@ impl<'c> Backends<'c> {
         if matches!(tls, Some(BackendTls::Broken)) {
             return Ok(Backend::Insecure);
         }
+        let carries_http = !matches!(protocol, Protocol::Raw | Protocol::Encrypted);
+        let said = match carries_http {
+            true => self.titan.of_service(key, port, gateways),
+            false => Some(Map::new()),
+        };
+        let Some(said) = said else { return Ok(Backend::Insecure) };
         let pods = self.pods(key, service, port);
         if pods.is_empty() {
             return Ok(Backend::NoPods);
@@ -90,7 +104,6 @@ impl<'c> Backends<'c> {
         let endpoint = format!("feed:{feed}");
         self.pods.insert(feed, pods);
         let mut upstream = Map::from_iter([("endpoints".to_owned(), json!([endpoint]))]);
-        let carries_http = !matches!(protocol, Protocol::Raw | Protocol::Encrypted);
         let speaks_there = match speaks {
             "https" => "auto",
             _ if carries_http => speaks,
@@ -102,6 +115,7 @@ impl<'c> Backends<'c> {
         } else if protocol == Protocol::Https {
             upstream.insert("tls".to_owned(), json!({ "verify": false }));
         }
+        upstream.extend(said);
         let parts = [key.namespace.as_str(), &key.name, &number, speaks];
         let parts = if speaks == "h1" { &parts[..3] } else { &parts };
         let name = joined(parts);

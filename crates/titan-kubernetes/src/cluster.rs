@@ -3,7 +3,7 @@
 use crate::objects::{
     BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute,
     Ingress, IngressClass, Key, ListenerSet, Meta, Namespace, Object, ReferenceGrant, Secret,
-    Service, TlsRoute,
+    Service, TitanPolicy, TlsRoute,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -32,24 +32,32 @@ pub enum Kind {
     ReferenceGrant,
     /// `BackendTLSPolicy`.
     BackendTlsPolicy,
+    /// `TitanPolicy`.
+    TitanPolicy,
     /// `Namespace`.
     Namespace,
     /// `Service`.
     Service,
     /// `EndpointSlice`.
     EndpointSlice,
-    /// `Secret`.
+    /// `Secret` of the type `kubernetes.io/tls`.
     Secret,
+    /// `Secret` with the label [`FOR_POLICIES`].
+    PolicySecret,
     /// `ConfigMap`.
     ConfigMap,
 }
 
 /// The group of Gateway API.
 pub const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
+/// The group of our own objects.
+pub const TITAN_GROUP: &str = "gateway.titan.test";
+/// The label, with the value `true`, of secrets that a TitanPolicy may name: no others are read.
+pub const FOR_POLICIES: &str = "gateway.titan.test/for-policies";
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 15] = [
+    pub const ALL: [Kind; 17] = [
         Kind::GatewayClass,
         Kind::Gateway,
         Kind::ListenerSet,
@@ -60,10 +68,12 @@ impl Kind {
         Kind::TlsRoute,
         Kind::ReferenceGrant,
         Kind::BackendTlsPolicy,
+        Kind::TitanPolicy,
         Kind::Namespace,
         Kind::Service,
         Kind::EndpointSlice,
         Kind::Secret,
+        Kind::PolicySecret,
         Kind::ConfigMap,
     ];
 
@@ -80,10 +90,11 @@ impl Kind {
             Kind::TlsRoute => "TLSRoute",
             Kind::ReferenceGrant => "ReferenceGrant",
             Kind::BackendTlsPolicy => "BackendTLSPolicy",
+            Kind::TitanPolicy => "TitanPolicy",
             Kind::Namespace => "Namespace",
             Kind::Service => "Service",
             Kind::EndpointSlice => "EndpointSlice",
-            Kind::Secret => "Secret",
+            Kind::Secret | Kind::PolicySecret => "Secret",
             Kind::ConfigMap => "ConfigMap",
         }
     }
@@ -94,7 +105,12 @@ impl Kind {
             Kind::ReferenceGrant => (GATEWAY_GROUP, "v1beta1"),
             Kind::EndpointSlice => ("discovery.k8s.io", "v1"),
             Kind::Ingress | Kind::IngressClass => ("networking.k8s.io", "v1"),
-            Kind::Namespace | Kind::Service | Kind::Secret | Kind::ConfigMap => ("", "v1"),
+            Kind::TitanPolicy => (TITAN_GROUP, "v1alpha1"),
+            Kind::Namespace
+            | Kind::Service
+            | Kind::Secret
+            | Kind::PolicySecret
+            | Kind::ConfigMap => ("", "v1"),
             Kind::GatewayClass
             | Kind::Gateway
             | Kind::ListenerSet
@@ -110,7 +126,7 @@ impl Kind {
         let name = self.name().to_ascii_lowercase();
         match self {
             Kind::GatewayClass | Kind::Ingress | Kind::IngressClass => format!("{name}es"),
-            Kind::BackendTlsPolicy => name.replace("policy", "policies"),
+            Kind::BackendTlsPolicy | Kind::TitanPolicy => name.replace("policy", "policies"),
             _ => format!("{name}s"),
         }
     }
@@ -144,6 +160,8 @@ pub struct Cluster {
     pub grants: BTreeMap<Key, ReferenceGrant>,
     /// TLS to pods.
     pub backend_tls: BTreeMap<Key, BackendTlsPolicy>,
+    /// Titan's own policies.
+    pub policies: BTreeMap<Key, TitanPolicy>,
     /// Namespaces.
     pub namespaces: BTreeMap<Key, Namespace>,
     /// Services.
@@ -152,7 +170,9 @@ pub struct Cluster {
     pub slices: BTreeMap<Key, EndpointSlice>,
     /// Certificates and keys.
     pub secrets: BTreeMap<Key, Secret>,
-    /// Authorities to trust.
+    /// What policies may name.
+    pub policy_secrets: BTreeMap<Key, Secret>,
+    /// Authorities to trust, and what policies name.
     pub config_maps: BTreeMap<Key, ConfigMap>,
 }
 
@@ -170,10 +190,12 @@ impl Cluster {
             Kind::TlsRoute => noted(&mut self.tls_routes, key, object),
             Kind::ReferenceGrant => noted(&mut self.grants, key, object),
             Kind::BackendTlsPolicy => noted(&mut self.backend_tls, key, object),
+            Kind::TitanPolicy => noted(&mut self.policies, key, object),
             Kind::Namespace => noted(&mut self.namespaces, key, object),
             Kind::Service => noted(&mut self.services, key, object),
             Kind::EndpointSlice => noted(&mut self.slices, key, object),
             Kind::Secret => noted(&mut self.secrets, key, object),
+            Kind::PolicySecret => noted(&mut self.policy_secrets, key, object),
             Kind::ConfigMap => noted(&mut self.config_maps, key, object),
         }
     }
@@ -201,10 +223,12 @@ impl Cluster {
             Kind::TlsRoute => self.tls_routes.retain(|key, _| is_kept(key)),
             Kind::ReferenceGrant => self.grants.retain(|key, _| is_kept(key)),
             Kind::BackendTlsPolicy => self.backend_tls.retain(|key, _| is_kept(key)),
+            Kind::TitanPolicy => self.policies.retain(|key, _| is_kept(key)),
             Kind::Namespace => self.namespaces.retain(|key, _| is_kept(key)),
             Kind::Service => self.services.retain(|key, _| is_kept(key)),
             Kind::EndpointSlice => self.slices.retain(|key, _| is_kept(key)),
             Kind::Secret => self.secrets.retain(|key, _| is_kept(key)),
+            Kind::PolicySecret => self.policy_secrets.retain(|key, _| is_kept(key)),
             Kind::ConfigMap => self.config_maps.retain(|key, _| is_kept(key)),
         }
     }
@@ -223,6 +247,7 @@ impl Cluster {
             Kind::GrpcRoute => self.grpc_routes.get(key).map(both),
             Kind::TlsRoute => self.tls_routes.get(key).map(both),
             Kind::BackendTlsPolicy => self.backend_tls.get(key).map(both),
+            Kind::TitanPolicy => self.policies.get(key).map(both),
             _ => None,
         }
     }

@@ -42,7 +42,7 @@ impl Vault {
     }
 
     /// Keeps a file, and says where it will be. It has a name of its own for each content, so that no reader sees half of a change.
-    fn keep(&mut self, folder: &Path, kind: &str, bytes: Vec<u8>) -> String {
+    pub(crate) fn keep(&mut self, folder: &Path, kind: &str, bytes: Vec<u8>) -> String {
         let name = format!("{}.{kind}", hash(&bytes));
         let path = folder.join(&name).display().to_string();
         self.files.insert(name, bytes);

@@ -15,12 +15,14 @@
 //! | which gateways are ours, and where they listen | `gateways` |
 //! | which routes attach to which listeners | `attach` |
 //! | what routes match | `matches` |
+//! | what the program says of documents | [`standing`] |
+//! | Titan's own policies | `policies` |
 //! | TLS to pods | `backend_tls` |
 //! | from services to upstreams, and who serves there | [`backends`] |
 //! | what happens on the way | `filters` |
 //! | what rules do | `rules` |
+//! | which policies a route applies | `policed` |
 //! | connections without HTTP | `tls_routes` |
-//! | what the program says of documents | [`standing`] |
 //! | what is said of objects | [`statuses`] |
 //! | all of it together | [`translate`] |
 //! | the objects of a cluster as they change | `watch` |
@@ -57,6 +59,10 @@ mod attach;
 
 mod matches;
 
+pub mod standing;
+
+mod policies;
+
 mod backend_tls;
 
 pub mod backends;
@@ -65,7 +71,7 @@ mod filters;
 
 mod rules;
 
-pub mod standing;
+mod policed;
 
 pub mod statuses;
 

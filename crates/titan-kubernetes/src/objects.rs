@@ -24,7 +24,7 @@ pub use ingress::{
 pub use meta::{Key, LabelSelector, Meta, Object, Requirement};
 pub use policy::{
     BackendTlsPolicy, BackendTlsPolicySpec, GrantFrom, GrantTo, ReferenceGrant, ReferenceGrantSpec,
-    SubjectAltName, TargetRef, TlsValidation,
+    SubjectAltName, TargetRef, TitanPolicy, TitanPolicySpec, TlsValidation,
 };
 pub use route::{
     AuthService, BackendRef, Cors, Filter, Fraction, GrpcMatch, GrpcMethod, GrpcRoute,

@@ -8,6 +8,7 @@ use crate::credentials::Unusable;
 use crate::gateways::{BadAddress, Judged, Ours, Set};
 use crate::ingress::{self, Ingresses};
 use crate::objects::{GatewayClass, Key, ParentRef};
+use crate::policies;
 use crate::settings::Settings;
 use crate::standing::{Became, Standing};
 use serde_json::{Value, json};
@@ -87,11 +88,11 @@ type With<'w> = (&'w Cluster, &'w Settings, &'w Standing, &'w str);
 /// All statuses that are other than they should be.
 pub(crate) fn changes(
     with: With<'_>,
-    (classes, gateways, routes, policies): (
+    (classes, gateways, routes, (policies, titan)): (
         &BTreeSet<&str>,
         &[Ours<'_>],
         &[Judgement<'_>],
-        &Policies<'_>,
+        (&Policies<'_>, &policies::Policies<'_>),
     ),
     ingresses: &Ingresses,
 ) -> Vec<StatusChange> {
@@ -124,6 +125,15 @@ pub(crate) fn changes(
         // Those of controllers that are gone do not keep it from being judged.
         if !(entries.is_empty() && before.is_null()) {
             wanted.push((Kind::BackendTlsPolicy, policy.key, json!({ "ancestors": entries })));
+        }
+    }
+    for policy in titan.all() {
+        let before = cluster.with_status(Kind::TitanPolicy, policy.key);
+        let before = before.map_or(&Value::Null, |(_, status)| &status["ancestors"]);
+        let ours = policy.statuses();
+        let entries = entries(("ancestorRef", before), ours, policy.generation(), with);
+        if !(entries.is_empty() && before.is_null()) {
+            wanted.push((Kind::TitanPolicy, policy.key, json!({ "ancestors": entries })));
         }
     }
     let of_all = gateways.iter().find(|it| it.is_of_ingresses());

@@ -1,7 +1,7 @@
 //! From all that is known of a cluster to documents of Titan's configuration, and to the statuses of its objects. Pure.
 
 use crate::attach::{self, Attached, Attaching};
-use crate::backends::{Backends, Pods, Protocol};
+use crate::backends::{Backend, Backends, Pods, Protocol};
 use crate::cluster::{Cluster, Kind};
 use crate::credentials::{Unusable, Vault};
 use crate::gateways::{self, Ours, Socket};
@@ -9,6 +9,8 @@ use crate::ingress::{self, annotations::Speaks};
 use crate::matches::{Match, Matching};
 use crate::names::{document, joined};
 use crate::objects::{Key, Object, RouteSpec, Rule};
+use crate::policed::{self, Place};
+use crate::policies::Policies;
 use crate::rules::{self, Action, Making};
 use crate::settings::Settings;
 use crate::standing::Standing;
@@ -44,7 +46,9 @@ pub fn translate(
     let classes = classes.map(|it| it.metadata.name.as_str()).collect();
     let ingresses = ingress::ingresses(cluster, settings);
     let mut gateways = gateways::judged(cluster, &classes, (settings, &mut vault), &ingresses);
-    let backends = Backends::new(cluster, &mut vault, &settings.folder);
+    let keys = gateways.iter().map(|it| it.key).collect();
+    let titan = Policies::judged((cluster, &mut vault, &settings.folder), &keys, standing);
+    let backends = Backends::new((cluster, &mut vault, &settings.folder), titan);
     let mut translating = Translating {
         cluster,
         backends,
@@ -53,6 +57,7 @@ pub fn translate(
         judgements: Vec::new(),
     };
 
+    let waits = translating.find_services();
     translating.routes(&mut gateways, &cluster.http_routes, (Kind::HttpRoute, Protocol::Http));
     translating.routes(&mut gateways, &cluster.grpc_routes, (Kind::GrpcRoute, Protocol::Grpc));
     for (speaks, routes) in &ingresses.routes {
@@ -63,12 +68,14 @@ pub fn translate(
     translating.write_listeners(&gateways, &connections);
     translating.judgements.extend(connections.judgements);
     let Translating { backends, mut documents, judgements, .. } = translating;
-    let (upstreams, pods, policies) = backends.into_parts();
+    let (upstreams, pods, (policies, titan)) = backends.into_parts();
     documents.extend(upstreams);
+    documents.extend(titan.documents());
+    documents.extend(waits.then(tls_routes::nobody));
 
     let statuses = statuses::changes(
         (cluster, settings, standing, now),
-        (&classes, &gateways, &judgements, &policies),
+        (&classes, &gateways, &judgements, (&policies, &titan)),
         &ingresses,
     );
     let warnings = statuses::warnings(&judgements, standing);
@@ -99,6 +106,24 @@ struct Route {
 }
 
 impl<'c> Translating<'c> {
+    /// Finds the services that decide about requests for policies; whether there is one without pods.
+    fn find_services(&mut self) -> bool {
+        let mut waits = false;
+        for (at, namespace, to) in self.backends.titan.services() {
+            let who = (Kind::TitanPolicy.name(), namespace.as_str());
+            let found = self.backends.resolve(who, &to, (Protocol::Http, &BTreeSet::new()));
+            let found = found.map(|backend| match backend {
+                Backend::Upstream(name) => name,
+                Backend::NoPods | Backend::Insecure => {
+                    waits = true;
+                    tls_routes::NOBODY.to_owned()
+                }
+            });
+            self.backends.titan.note_service(at, found);
+        }
+        waits
+    }
+
     fn routes<M: Matching>(
         &mut self,
         gateways: &mut [Ours<'_>],
@@ -134,8 +159,9 @@ impl<'c> Translating<'c> {
             let made = self.rules(key, object, (kind, protocol), &named);
             let (refusal, unresolved) = match made {
                 Ok(Made { actions, unresolved }) => {
-                    let refusal =
-                        self.add(&document, (key, object), actions, (&parents, gateways)).err();
+                    let refusal = self
+                        .add(&document, (kind, key, object), actions, (&parents, gateways))
+                        .err();
                     (refusal, unresolved)
                 }
                 Err(refusal) => (Some(refusal), None),
@@ -174,12 +200,12 @@ impl<'c> Translating<'c> {
     fn add<M: Matching>(
         &mut self,
         document: &str,
-        (key, object): (&Key, &Object<RouteSpec<M>>),
+        (kind, key, object): (Kind, &Key, &Object<RouteSpec<M>>),
         actions: Vec<(String, &Rule<M>, Action<'_>)>,
         (parents, gateways): (&[(&'c crate::objects::ParentRef, Attached)], &[Ours<'_>]),
     ) -> Result<(), Unusable> {
-        let sockets = sockets(parents, gateways);
-        if sockets.is_empty() {
+        let places = policed::places(&mut self.backends.titan, (kind, key), parents, gateways);
+        if places.is_empty() {
             return Ok(());
         }
         let (mut routes, mut policies, mut upstreams) = (Vec::new(), Map::new(), Map::new());
@@ -188,16 +214,27 @@ impl<'c> Translating<'c> {
                 rule.matches.iter().map(Matching::matching).collect::<Result<_, _>>()?;
             let matches = if matches.is_empty() { vec![Match::all()] } else { matches };
             for (match_at, matching) in matches.iter().enumerate() {
-                for (socket_at, (socket, hosts)) in sockets.iter().enumerate() {
+                for (place_at, place) in places.iter().enumerate() {
+                    let Place { socket, hosts, .. } = place;
                     let scheme = if socket.has_tls { "https" } else { "http" };
-                    let number = format!("{match_at}-{socket_at}");
+                    let number = format!("{match_at}-{place_at}");
+                    let name = joined(&[&name, &number]);
+                    let fields = action.written(&matching.path, (scheme, socket.port))?;
+                    let policed = policed::policed(
+                        &mut self.backends.titan,
+                        place,
+                        rule.name.as_deref(),
+                        (&name, &matching.written()),
+                        (fields, &action.policies),
+                    );
+                    policies.extend(policed.policies);
                     routes.push(Route {
                         document: document.to_owned(),
-                        name: joined(&[&name, &number]),
+                        name,
                         socket: socket.clone(),
                         hosts: hosts.iter().cloned().collect(),
                         matching: matching.clone(),
-                        action: action.written(&matching.path, (scheme, socket.port))?,
+                        action: policed.fields,
                         order: (
                             object.metadata.creation_timestamp.clone(),
                             key.to_string(),
@@ -207,7 +244,6 @@ impl<'c> Translating<'c> {
                     });
                 }
             }
-            policies.extend(action.policies);
             upstreams.extend(action.upstreams);
         }
         self.routes.append(&mut routes);
@@ -367,28 +403,6 @@ fn refusal(socket: &Socket, host: &str) -> Value {
         route["host"] = json!([host]);
     }
     route
-}
-
-/// The sockets of the listeners that a route is attached to, with its hosts there. Of several listeners on one socket a host
-/// belongs to the one that is most specific.
-fn sockets(
-    parents: &[(&crate::objects::ParentRef, Attached)],
-    gateways: &[Ours<'_>],
-) -> BTreeMap<Socket, BTreeSet<String>> {
-    let mut sockets: BTreeMap<Socket, BTreeSet<String>> = BTreeMap::new();
-    for (_, attached) in parents {
-        let ours = &gateways[attached.gateway];
-        for (at, hosts) in &attached.listeners {
-            let Some(socket) = &ours.listeners[*at].socket else { continue };
-            let own = ours.listeners[*at].hostname();
-            let is_here =
-                |host: &&String| !gateways::is_elsewhere(gateways, socket, (own, host.as_str()));
-            let hosts = hosts.iter().filter(is_here).cloned();
-            sockets.entry(socket.clone()).or_default().extend(hosts);
-        }
-    }
-    sockets.retain(|_, hosts| !hosts.is_empty());
-    sockets
 }
 
 /// What is spoken to the pods of an Ingress.

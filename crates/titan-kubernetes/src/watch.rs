@@ -1,6 +1,6 @@
 //! Watches the objects of a cluster.
 
-use crate::cluster::{Cluster, Kind};
+use crate::cluster::{Cluster, FOR_POLICIES, Kind};
 use crate::objects::Key;
 use futures_util::stream::{BoxStream, SelectAll, StreamExt, select_all};
 use kube::Client;
@@ -166,6 +166,7 @@ fn stream(client: &Client, scope: Scope) -> BoxStream<'static, News> {
     let config = match scope.kind {
         // No other secrets are read.
         Kind::Secret => watcher::Config::default().fields("type=kubernetes.io/tls"),
+        Kind::PolicySecret => watcher::Config::default().labels(&format!("{FOR_POLICIES}=true")),
         _ => watcher::Config::default(),
     };
     let events = watcher::watcher(api, config).default_backoff();

@@ -67,7 +67,11 @@ const ARROWS: &[Arrows] = &[
         to: &["titan-config", "titan-h1", "titan-http", "titan-io", "titan-observe", "titan-proxy"],
         never: &[],
     },
-    Arrows { from: "titan-kubernetes", to: &["titan-sources"], never: &["saphyr-parser"] },
+    Arrows {
+        from: "titan-kubernetes",
+        to: &["titan-config", "titan-sources"],
+        never: &["saphyr-parser"],
+    },
     Arrows { from: "titan-testkit", to: &["titan-config", "titan-proxy"], never: &[] },
 ];
 

@@ -44,6 +44,7 @@ const LISTED: &[(&str, &str)] = &[
     ("packaging/Dockerfile.dockerignore", "what the container is not built from"),
     ("packaging/titan.service", "the systemd unit"),
     ("packaging/helm/titan/*", "the Helm chart: what it is, its values and which there may be"),
+    ("packaging/helm/titan/crds/*", "the definitions of our own objects, for Helm and kubectl"),
     ("packaging/helm/titan/templates/*", "the Helm chart: the objects that it makes"),
     ("shockwave/README.md", "what Shockwave is, for those who write services on it"),
     ("conformance/*/README.md", "the format of the vectors, and how to run what has none"),

@@ -1,8 +1,9 @@
-//! ReferenceGrant and BackendTLSPolicy.
+//! ReferenceGrant, BackendTLSPolicy and TitanPolicy.
 
 use super::meta::Object;
 use super::route::ReferenceTo;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 /// Lets objects of other namespaces name objects of its own.
 pub type ReferenceGrant = Object<ReferenceGrantSpec>;
@@ -54,8 +55,22 @@ pub struct BackendTlsPolicySpec {
     pub validation: TlsValidation,
 }
 
-/// A service, or one of its ports.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+/// Policies of Titan's configuration, and the objects that they are attached to.
+pub type TitanPolicy = Object<TitanPolicySpec>;
+
+/// Where which policies hold.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct TitanPolicySpec {
+    /// The objects, in its own namespace.
+    pub target_refs: Vec<TargetRef>,
+    /// The policies, in the words of the configuration language.
+    #[serde(flatten)]
+    pub said: Map<String, Value>,
+}
+
+/// What a policy is attached to: an object, or a part of one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TargetRef {
     /// Its group.
@@ -64,7 +79,7 @@ pub struct TargetRef {
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// The name of the port; none: all ports.
+    /// The name of the port, the listener or the rule; none: all of it.
     pub section_name: Option<String>,
 }
 

@@ -11,6 +11,7 @@ mod backends;
 mod gateways;
 mod ingress;
 mod listener_sets;
+mod policies;
 mod routes;
 mod tls_routes;
 

@@ -39,6 +39,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [gateway.networking.k8s.io]
   resources: [gateways/status, listenersets/status, httproutes/status, grpcroutes/status, tlsroutes/status, backendtlspolicies/status]
   verbs: [patch]
+- apiGroups: [gateway.titan.test]
+  resources: [titanpolicies]
+  verbs: [get, list, watch]
+- apiGroups: [gateway.titan.test]
+  resources: [titanpolicies/status]
+  verbs: [patch]
 - apiGroups: [discovery.k8s.io]
   resources: [endpointslices]
   verbs: [get, list, watch]
@@ -48,7 +54,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [networking.k8s.io]
   resources: [ingresses/status]
   verbs: [patch]
-# Those of the type kubernetes.io/tls are all that is read; RBAC knows no types.
+# Secrets of the type kubernetes.io/tls, and those with the label gateway.titan.test/for-policies, are all that is read; RBAC
+# knows neither types nor labels.
 - apiGroups: [""]
   resources: [services, secrets, configmaps]
   verbs: [get, list, watch]
