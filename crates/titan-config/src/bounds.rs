@@ -119,6 +119,8 @@ pub const MAX_PROBE_TEXT: usize = 1 << 10;
 pub const MAX_NETWORKS: usize = 1_024;
 /// Certificates of one listener.
 pub const MAX_CERTIFICATES: usize = 1_024;
+/// Hosts that a certificate of a listener is for.
+pub const MAX_CERTIFIED: usize = 1_024;
 /// Files with lists of revoked certificates of one listener.
 pub const MAX_CRLS: usize = 256;
 /// Bytes of the path to a file.

@@ -1,6 +1,7 @@
 //! Hosts: host names, and the patterns by which routes match them.
 
 use crate::bounds::{MAX_ADDRESS, MAX_HOST};
+use crate::diagnostic::Diagnostic;
 use crate::habits;
 use crate::host_name::parse_host_name;
 use crate::problem::Problem;
@@ -10,7 +11,7 @@ use crate::shape::{Shape, TextShape};
 use crate::token::{HeaderValue, parse_header_value};
 use std::cmp::Ordering;
 use std::fmt;
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use titan_http::Authority;
 
 /// The hosts that a route serves, in lower case.
@@ -23,6 +24,22 @@ pub enum HostPattern {
 }
 
 impl HostPattern {
+    /// Reads `api.example.com` or `*.example.com`, at most [`MAX_HOST`] bytes, or says what is wrong with it.
+    pub fn parse(text: &str) -> Result<HostPattern, String> {
+        if text.len() > MAX_HOST {
+            return Err(format!("a host has at most {MAX_HOST} bytes"));
+        }
+        parse_pattern(text).map_err(|problem| problem.reason)
+    }
+
+    /// Whether clients can ask for it in TLS: there are no names for addresses (RFC 6066 section 3).
+    pub fn is_server_name(&self) -> bool {
+        match self {
+            HostPattern::Exact(host) => !host.starts_with('[') && host.parse::<Ipv4Addr>().is_err(),
+            HostPattern::Under(_) => true,
+        }
+    }
+
     /// Orders by precedence: exact before wildcard, a longer wildcard before a shorter one. Any host comes last.
     pub fn precedence(&self, other: &HostPattern) -> Ordering {
         match (self, other) {
@@ -51,6 +68,17 @@ pub(crate) fn host_pattern() -> impl Read<Value = HostPattern> {
         max: MAX_HOST,
     };
     text(shape, parse_pattern).shaped(Shape::Caseless)
+}
+
+/// A name that a client can ask for in TLS. What is read is of no use with an address, which `else_` says.
+pub(crate) fn server_name(else_: &'static str) -> impl Read<Value = HostPattern> {
+    host_pattern().then(move |pattern, node, to| {
+        if pattern.is_server_name() {
+            return Some(pattern);
+        }
+        let error = Diagnostic::error(node.span, "clients ask for names, and not for addresses");
+        to.fail(error.label("no connection would come here").help(else_))
+    })
 }
 
 /// A host with an optional port, for a Host field.

@@ -1,7 +1,8 @@
 //! TLS on listeners and to upstreams: certificates, versions and cipher suites.
 
-use crate::bounds::{MAX_CERTIFICATES, MAX_CRLS, MAX_PATH_BYTES};
+use crate::bounds::{MAX_CERTIFICATES, MAX_CERTIFIED, MAX_CRLS, MAX_PATH_BYTES};
 use crate::diagnostic::Diagnostic;
+use crate::host::{HostPattern, server_name};
 use crate::node::Node;
 use crate::problem::Problem;
 use crate::read::{Read, Reading, default, optional, required};
@@ -16,8 +17,9 @@ section! {
     "tls", "TLS settings", Any;
     /// HTTPS on a listener: TLS 1.3 and 1.2, with session tickets. Requests without TLS get 400.
     pub struct Tls {
-        /// The certificates with their keys. The name that the client asks for (SNI) chooses among them; a client that
-        /// sends no name gets the first one. A name may have an ECDSA and an RSA certificate.
+        /// The certificates with their keys. The name that the client asks for (SNI) chooses among them, by their `hosts`
+        /// and then by the names in the others; a client that sends no name gets the first one. A name may have an ECDSA and
+        /// an RSA certificate.
         pub certificates: Vec<Certificate> =
             required(one_or_list(section_of::<Certificate>(), 1..=MAX_CERTIFICATES)),
         /// What a client gets whose name (SNI) is in none of the certificates: the first certificate, or no connection.
@@ -191,13 +193,28 @@ section! {
         pub ca: Option<PathBuf> = optional("the system's authorities", file()),
         /// The name to send (SNI), which the certificate must cover.
         pub name: Option<ServerName> =
-            optional("the host name or address of each endpoint", server_name()),
+            optional("the host name or address of each endpoint", verified_name()),
         /// The client certificate that the gateway presents to endpoints.
-        pub certificate: Option<Certificate> = optional("nothing", section_of::<Certificate>()),
+        pub certificate: Option<Certificate> = optional("nothing", section_of::<Certificate>().then(is_for_no_host)),
         /// Whether to verify certificates. `false` accepts any, so that anyone on the network path can read and change
         /// everything; each start warns about it.
         pub verify: bool = default("true", boolean()),
     }
+}
+
+/// A client has one certificate, whichever server asks for it.
+fn is_for_no_host(
+    certificate: Certificate,
+    node: &Node,
+    to: &mut Reading<'_>,
+) -> Option<Certificate> {
+    if certificate.hosts.is_none() {
+        return Some(certificate);
+    }
+    let error = Diagnostic::error(node.key_span("hosts"), "`hosts` has no effect here");
+    to.fail(
+        error.label("endpoints get this certificate whatever their names are").help("remove it"),
+    )
 }
 
 impl UpstreamTls {
@@ -242,7 +259,7 @@ impl ServerName {
     }
 }
 
-fn server_name() -> impl Read<Value = ServerName> {
+fn verified_name() -> impl Read<Value = ServerName> {
     let shape = TextShape {
         what: "a server name",
         examples: "`api.internal` or `10.0.0.1`",
@@ -270,8 +287,16 @@ section! {
         pub cert: PathBuf = required(file()),
         /// A PEM file with its private key: PKCS #8, PKCS #1 or SEC 1, not encrypted.
         pub key: PathBuf = required(file()),
+        /// The names that clients of a listener get it for, whatever names are in it: exact ones, or `*.` and a suffix, for one
+        /// or more labels. The exact name comes first, then the longest wildcard, and certificates without `hosts` come last. So
+        /// each of several owners has a certificate for hosts of its own, and none for those of others.
+        pub hosts: Option<Vec<HostPattern>> =
+            optional("the names in it", one_or_list(server_name(NAMELESS), 1..=MAX_CERTIFIED)),
     }
 }
+
+/// What connections to an address get.
+const NAMELESS: &str = "a client that asks for no name gets the first certificate";
 
 impl Certificate {
     /// Both files.

@@ -2,7 +2,7 @@
 
 use crate::bounds::{MAX_HOSTS, MAX_TLS_ROUTES};
 use crate::diagnostic::Diagnostic;
-use crate::host::{HostPattern, host_pattern};
+use crate::host::{HostPattern, server_name};
 use crate::location::Span;
 use crate::node::Node;
 use crate::read::{At, Read, Reading, at, default, optional, required};
@@ -11,7 +11,6 @@ use crate::section::{section, section_of};
 use crate::share::{Share, shares};
 use std::collections::HashMap;
 use std::fmt;
-use std::net::Ipv4Addr;
 
 /// TLS connections with certain names, which go to an upstream without HTTP, or are HTTPS although others do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +68,7 @@ section! {
     pub(crate) struct TlsRouteFields {
         /// The names: `db.example.com`, or `"*.example.com"` for all names with one label more or several. Without any, the route takes
         /// all connections that no other one on the listener takes, also those that ask for no name; nothing is left for HTTPS then.
-        pub(crate) names: Vec<At<HostPattern>> = default("[]", one_or_list(at(server_name()), 0..=MAX_HOSTS)),
+        pub(crate) names: Vec<At<HostPattern>> = default("[]", one_or_list(at(server_name(UNNAMED)), 0..=MAX_HOSTS)),
         /// Who speaks TLS with the client. `passthrough`: the endpoint does; the gateway reads the name, has no key, and passes on what
         /// comes as it is, client certificates included. `terminate`: the gateway does, by the listener's `tls` and without
         /// ALPN; the endpoint gets what was decrypted, encrypted anew if the upstream has `tls`. `https`: the gateway does, and serves
@@ -85,6 +84,9 @@ section! {
         pub(crate) upstream: Option<At<Vec<Share>>> = optional("none, which `mode: https` alone can do", at(shares())),
     }
 }
+
+/// What connections to an address are for.
+const UNNAMED: &str = "a TLS route without `names` takes connections that ask for none";
 
 /// A TLS route with the places that errors point to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,19 +133,6 @@ fn draft(fields: TlsRouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Tl
         span: node.span,
         mode_span: mode.span,
         upstream_span: upstream.span,
-    })
-}
-
-/// A name that a client can ask for: there are none for addresses (RFC 6066 section 3).
-fn server_name() -> impl Read<Value = HostPattern> {
-    host_pattern().then(|pattern, node, to| match &pattern {
-        HostPattern::Exact(host) if host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok() => {
-            let error =
-                Diagnostic::error(node.span, "clients ask for names, and not for addresses");
-            let error = error.label("no connection would come here");
-            to.fail(error.help("a TLS route without `names` takes connections that ask for none"))
-        }
-        _ => Some(pattern),
     })
 }
 

@@ -10,6 +10,7 @@ use crate::settings::{Addressing, Settings};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use titan_config::bounds::{MAX_CERTIFICATES, MAX_CERTIFIED};
 
 /// A gateway of ours.
 pub(crate) struct Ours<'c> {
@@ -130,9 +131,12 @@ pub(crate) fn judged<'c>(
     gateways.into_iter().map(&mut judge).collect()
 }
 
-/// The listeners that Ingresses have certificates for.
+/// The listeners that Ingresses have certificates for, those of the oldest first.
 fn of_ingresses(sets: &BTreeMap<Key, ListenerSet>) -> Vec<Set<'_>> {
-    sets.iter().map(|(key, set)| Set { key, set, is_allowed: true }).collect()
+    let mut sets: Vec<_> =
+        sets.iter().map(|(key, set)| Set { key, set, is_allowed: true }).collect();
+    sets.sort_by_key(|it| it.set.metadata.precedence());
+    sets
 }
 
 /// The ListenerSets that name a gateway, the oldest first.
@@ -231,6 +235,9 @@ impl<'c> Judged<'c> {
         let (kinds, bad) = allowed_kinds(kinds, &allowed_routes.kinds);
         self.kinds = kinds;
         self.unresolved = bad;
+        if let Err(message) = hostname::check(self.hostname(), protocol != "HTTP") {
+            self.refusal = Some(Unusable { reason: "UnsupportedValue", message });
+        }
         if self.decrypts() {
             let (cluster, vault, settings) = with;
             let who = match self.set {
@@ -372,6 +379,8 @@ struct Use {
     clients: Option<Option<Value>>,
     protocols: BTreeSet<String>,
     hosts: BTreeSet<String>,
+    /// How many hosts each certificate is for there.
+    certificates: BTreeMap<String, usize>,
     /// Those of Gateways: all that they cover is theirs, and not of Ingresses.
     of_gateways: BTreeSet<String>,
 }
@@ -405,6 +414,8 @@ impl Taken {
             ))
         } else if is_of_ingresses && used.of_gateways.iter().any(|it| covers(it, &host)) {
             Some(("HostnameConflict", "of a Gateway covers the host on the port"))
+        } else if !used.has_room(judged) {
+            Some(("TooManyCertificates", "has the last certificate that a port can have (1024)"))
         } else if !used.hosts.insert(host.clone()) {
             Some(("HostnameConflict", "has the same host on the port"))
         } else {
@@ -417,10 +428,73 @@ impl Taken {
             message: format!("port {}: a listener before it {which}", socket.port),
         });
         judged.socket = judged.is_usable().then_some(socket);
+        if judged.socket.is_some() {
+            used.note_certificates(judged);
+        }
         if !is_of_ingresses && judged.socket.is_some() {
             used.of_gateways.insert(host);
         }
     }
+}
+
+impl Use {
+    /// Whether the port can have the certificates of one more listener.
+    fn has_room(&self, judged: &Judged<'_>) -> bool {
+        let more = judged.certificates.iter().map(|it| certificate_of(it, judged));
+        let more: BTreeSet<String> = more.collect();
+        let with = |name: &String, hosts: usize| entries(hosts + usize::from(more.contains(name)));
+        let old: usize = self.certificates.iter().map(|(name, hosts)| with(name, *hosts)).sum();
+        let new = more.iter().filter(|it| !self.certificates.contains_key(*it)).count();
+        old + new <= MAX_CERTIFICATES
+    }
+
+    fn note_certificates(&mut self, judged: &Judged<'_>) {
+        for certificate in &judged.certificates {
+            *self.certificates.entry(certificate_of(certificate, judged)).or_default() += 1;
+        }
+    }
+}
+
+/// Entries for a certificate for so many hosts.
+fn entries(hosts: usize) -> usize {
+    hosts.div_ceil(MAX_CERTIFIED).max(1)
+}
+
+/// What tells certificates of a port apart: one that is for all hosts is for no particular ones.
+fn certificate_of(certificate: &Value, judged: &Judged<'_>) -> String {
+    format!("{certificate} {}", judged.hostname().is_empty())
+}
+
+/// The certificates of the listeners of a port, each for the hosts of its listeners, whatever names are in it. One of a listener for
+/// all hosts is for the names in it that no other listener has.
+pub(crate) fn certificates(listeners: &[&Judged<'_>]) -> Vec<Value> {
+    let mut all: Vec<(String, &Value, Vec<String>)> = Vec::new();
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    for judged in listeners {
+        for certificate in &judged.certificates {
+            let name = certificate_of(certificate, judged);
+            let at = *places.entry(name.clone()).or_insert_with(|| {
+                all.push((name, certificate, Vec::new()));
+                all.len() - 1
+            });
+            let host = judged.hostname().to_ascii_lowercase();
+            if !host.is_empty() && !all[at].2.contains(&host) {
+                all[at].2.push(host);
+            }
+        }
+    }
+    let written = all.into_iter().flat_map(|(_, certificate, hosts)| match hosts.is_empty() {
+        true => vec![certificate.clone()],
+        false => hosts
+            .chunks(MAX_CERTIFIED)
+            .map(|hosts| {
+                let mut certificate = certificate.clone();
+                certificate["hosts"] = hosts.into();
+                certificate
+            })
+            .collect(),
+    });
+    written.collect()
 }
 
 /// Which addresses of gateways are used.
@@ -477,5 +551,40 @@ impl<'a> Addresses<'a> {
             true => Ok(Some(value.clone())),
             false => Err(BadAddress::NotUsable(format!("{value} is no address of this gateway"))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_has_a_bounded_number_of_certificates() {
+        let listener = |host: usize| Listener {
+            hostname: Some(format!("h{host}.io")),
+            protocol: "HTTPS".to_owned(),
+            port: 443,
+            ..Listener::default()
+        };
+        let mut taken = Taken::default();
+        let mut give = |host: usize, certificate: usize| {
+            let listener = listener(host);
+            let mut judged = Judged::new(&listener, None);
+            judged.kinds = vec!["HTTPRoute"];
+            judged.certificates = vec![json!({ "cert": certificate.to_string() })];
+            let socket = Socket {
+                name: "port-443".to_owned(),
+                address: ":443".to_owned(),
+                port: 443,
+                has_tls: true,
+            };
+            taken.give(&mut judged, Some(socket), true);
+            judged.conflict.map(|it| it.reason)
+        };
+        let all: Vec<_> = (0..MAX_CERTIFICATES).filter_map(|at| give(at, at)).collect();
+        assert_eq!(all, [""; 0]);
+        assert_eq!(give(5_000, 5_000), Some("TooManyCertificates"));
+        // One that is there already is for more hosts.
+        assert_eq!(give(5_001, 7), None);
     }
 }

@@ -1,5 +1,26 @@
 //! Hosts that listeners and routes are for.
 
+use titan_config::HostPattern;
+
+/// Checks that Titan can serve a host, which in TLS has to be one that clients can ask for. The empty one is for all.
+pub(crate) fn check(host: &str, has_tls: bool) -> Result<(), String> {
+    if host.is_empty() {
+        return Ok(());
+    }
+    match HostPattern::parse(host) {
+        Ok(pattern) if has_tls && !pattern.is_server_name() => {
+            Err(format!("the host `{host}`: over TLS clients ask for names, and not for addresses"))
+        }
+        Ok(_) => Ok(()),
+        Err(why) => {
+            Err(format!("the host `{}`: {why}", host.chars().take(SHOWN).collect::<String>()))
+        }
+    }
+}
+
+/// So much of a host is told.
+const SHOWN: usize = 100;
+
 /// The hosts that both of two are for, where there are some. Without a name both take all.
 pub(crate) fn intersection<'h>(listener: &'h str, route: &'h str) -> Option<&'h str> {
     if covers(listener, route) {
@@ -49,6 +70,24 @@ mod tests {
             ("A.example.com", "a.EXAMPLE.com", Some("a.EXAMPLE.com")),
         ] {
             assert_eq!(intersection(listener, route), both, "{listener} {route}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_those_that_the_configuration_takes() {
+        let long = format!("{}.io", "a".repeat(64));
+        for (host, plain, with_tls) in [
+            ("", true, true),
+            ("shop.io", true, true),
+            ("*.shop.io", true, true),
+            ("10.0.0.1", true, false),
+            ("~^shop", false, false),
+            ("a.123", false, false),
+            ("*", false, false),
+            (&long, false, false),
+        ] {
+            let found = (check(host, false).is_ok(), check(host, true).is_ok());
+            assert_eq!(found, (plain, with_tls), "{host}");
         }
     }
 

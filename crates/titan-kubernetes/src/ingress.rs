@@ -163,6 +163,10 @@ impl Making<'_> {
                 continue;
             }
             for host in tls.hosts.iter().filter(|host| !host.is_empty()) {
+                if let Err(why) = hostname::check(host, true) {
+                    self.warn(one, &[format!("{why}: it is not served with TLS")]);
+                    continue;
+                }
                 let host = host.to_ascii_lowercase();
                 self.own.insert((one.key.namespace.clone(), host.clone()));
                 self.note_certificate(one, host, &to);
@@ -303,6 +307,10 @@ impl Making<'_> {
         mut rules: Vec<Rule<HttpMatch>>,
     ) {
         let Wishes { app_root, refusal, .. } = &one.wishes;
+        let hosts: Vec<_> = hosts.into_iter().filter(|host| self.is_served(one, host)).collect();
+        if hosts.is_empty() {
+            return;
+        }
         if let Some(respond) = app_root.as_ref().filter(|_| refusal.is_none()) {
             let path = PathMatch { of_type: Some("Exact".to_owned()), value: Some("/".to_owned()) };
             let mut rule = self.rule(one, (&path, None), Vec::new());
@@ -335,6 +343,15 @@ impl Making<'_> {
             ..ParentRef::default()
         });
         self.add_route(one, (&format!("{name}-tls"), &hosts), sets.collect(), rules);
+    }
+
+    /// Whether a host can be served. All Ingresses have a listener together, which a host that cannot be would hold back.
+    fn is_served(&mut self, one: &One<'_>, host: &str) -> bool {
+        let checked = hostname::check(host, false);
+        if let Err(why) = &checked {
+            self.warn(one, &[format!("{why}: it is not served")]);
+        }
+        checked.is_ok()
     }
 
     /// Whether requests for a host are sent to TLS. Without a certificate they would be sent in circles.

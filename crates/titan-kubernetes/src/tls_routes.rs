@@ -6,11 +6,13 @@ use crate::cluster::{Cluster, Kind};
 use crate::credentials::Unusable;
 use crate::gateways::{self, Judged, Ours, Socket};
 use crate::hostname;
+use crate::matches::unsupported;
 use crate::objects::{BackendRef, Key, ParentRef, TlsRoute};
 use crate::rules;
 use crate::statuses::{self, Judgement};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use titan_config::bounds::{MAX_HOSTS, MAX_TLS_ROUTES};
 
 /// What became of the TLSRoutes of a cluster.
 #[derive(Default)]
@@ -26,7 +28,7 @@ pub(crate) struct TlsRoutes<'c> {
 pub(crate) const NOBODY: &str = "nobody";
 
 /// Names that one TLS route of Titan's has at most.
-const MAX_NAMES: usize = 64;
+const MAX_NAMES: usize = MAX_HOSTS;
 
 /// The document with that upstream.
 pub(crate) fn nobody() -> (String, Value) {
@@ -106,7 +108,16 @@ impl<'c> TlsRoutes<'c> {
             return;
         }
         let mut making = Making { key, route, backends, unresolved: None };
-        let mut document = String::new();
+        let (mut document, kind) = (String::new(), Kind::TlsRoute);
+        let hosts = route.spec.hostnames.iter();
+        let bad = hosts.filter_map(|host| hostname::check(host, true).err()).next();
+        if let Some(refusal) = bad.map(unsupported) {
+            let refusal = Some(refusal);
+            let unresolved = None;
+            self.judgements.push(Judgement { kind, key, parents, document, refusal, unresolved });
+            return;
+        }
+        let mut refusal = None;
         for (_, attached) in &parents {
             for (listener, hosts) in &attached.listeners {
                 gateways[attached.gateway].listeners[*listener].attached += 1;
@@ -120,12 +131,28 @@ impl<'c> TlsRoutes<'c> {
                 let is_here =
                     |host: &&String| !gateways::is_elsewhere(gateways, &socket, (own, host));
                 let hosts: Vec<_> = hosts.iter().filter(is_here).cloned().collect();
-                self.add(&socket, &hosts, passes, &upstream);
+                if self.has_room(&socket, gateways) {
+                    self.add(&socket, &hosts, passes, &upstream);
+                } else {
+                    let why = format!(
+                        "older ones are all the TLS routes that port {} can have",
+                        socket.port
+                    );
+                    refusal = Some(unsupported(why));
+                }
             }
         }
         let unresolved = making.unresolved;
-        let kind = Kind::TlsRoute;
-        self.judgements.push(Judgement { kind, key, parents, document, refusal: None, unresolved });
+        self.judgements.push(Judgement { kind, key, parents, document, refusal, unresolved });
+    }
+
+    /// Whether a socket can have the routes of one more listener, beside those for what no route takes.
+    fn has_room(&self, socket: &Socket, gateways: &[Ours<'_>]) -> bool {
+        let listeners = gateways.iter().flat_map(|it| &it.listeners);
+        let listeners = listeners.filter(|it| it.socket.as_ref() == Some(socket)).count();
+        // `add` adds two at most, and `on` one for each of these and three that are not full.
+        let others = 2 + listeners / MAX_NAMES + 3;
+        self.sockets.get(socket).map_or(0, Vec::len) + others <= MAX_TLS_ROUTES
     }
 
     /// Adds a route for those of the hosts that no other one has.

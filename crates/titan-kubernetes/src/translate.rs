@@ -5,8 +5,9 @@ use crate::backends::{Backend, Backends, Pods, Protocol};
 use crate::cluster::{Cluster, Kind};
 use crate::credentials::{Unusable, Vault};
 use crate::gateways::{self, Ours, Socket};
+use crate::hostname;
 use crate::ingress::{self, annotations::Speaks};
-use crate::matches::{Match, Matching};
+use crate::matches::{Match, Matching, unsupported};
 use crate::names::{document, joined};
 use crate::objects::{Key, Object, RouteSpec, Rule};
 use crate::policed::{self, Place};
@@ -178,6 +179,9 @@ impl<'c> Translating<'c> {
         (kind, protocol): (Kind, Protocol),
         gateways: &BTreeSet<Key>,
     ) -> Result<Made<'r, M>, Unusable> {
+        for host in &object.spec.hostnames {
+            hostname::check(host, false).map_err(unsupported)?;
+        }
         let (mut actions, mut unresolved) = (Vec::new(), None);
         for (at, rule) in object.spec.rules.iter().enumerate() {
             let route = key.name.replace(':', ".");
@@ -325,24 +329,17 @@ impl<'c> Translating<'c> {
         for (socket, listeners) in sockets {
             let mut listener = json!({ "name": socket.name, "address": socket.address });
             if socket.has_tls {
-                let certificates: Vec<_> =
-                    listeners.iter().flat_map(|it| &it.certificates).collect();
-                let mut unique: Vec<&Value> = Vec::new();
-                certificates.into_iter().for_each(|it| {
-                    if !unique.contains(&it) {
-                        unique.push(it);
-                    }
-                });
+                let certificates = gateways::certificates(&listeners);
                 if listeners.iter().any(|it| it.listener.protocol == "TLS") {
                     listener["tls_routes"] = connections.on(socket, &listeners).into();
                     self.documents.extend([tls_routes::nobody()]);
                 }
-                if !unique.is_empty() {
-                    listener["tls"] = json!({ "certificates": unique });
+                if !certificates.is_empty() {
+                    listener["tls"] = json!({ "certificates": certificates });
                 }
                 // All listeners of a socket have the same.
                 if let Some(clients) = listeners.iter().find_map(|it| it.clients.as_ref())
-                    && !unique.is_empty()
+                    && !certificates.is_empty()
                 {
                     listener["tls"]["client_certificates"] = clients.clone();
                 }

@@ -164,7 +164,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("client_certificates", Mark::Need),
     ]),
     ("certificate", &[
-        ("cert", Mark::Neutral), ("key", Mark::Neutral),
+        ("cert", Mark::Neutral), ("key", Mark::Neutral), ("hosts", Mark::Neutral),
     ]),
     ("hsts", &[
         ("max_age", Mark::Smaller), ("include_subdomains", Mark::Scale(ON)), ("preload", Mark::Scale(ON)),

@@ -12,7 +12,7 @@ pub(super) const ROWS: &[Row] = &[
         "admin",
         "tls",
         "admin: { tls: { certificates: { cert: c, key: k } } }",
-        "tls: Some(Tls { certificates: [Certificate { cert: \"c\", key: \"k\" }]",
+        "tls: Some(Tls { certificates: [Certificate { cert: \"c\", key: \"k\", hosts: None }]",
     ),
     (
         "admin",

@@ -68,7 +68,7 @@ pub(crate) const ROWS: &[Row] = &[
         "upstream_tls",
         "certificate",
         upstream!("{ certificate: { cert: a.pem, key: a.key } }"),
-        "certificate: Some(Certificate { cert: \"a.pem\", key: \"a.key\" })",
+        "certificate: Some(Certificate { cert: \"a.pem\", key: \"a.key\", hosts: None })",
     ),
     ("upstream_tls", "verify", upstream!("{ verify: false }"), "verify: false"),
     (
@@ -94,6 +94,12 @@ pub(crate) const ROWS: &[Row] = &[
         "key",
         "listeners: [{ address: \":1\", tls: { certificates: [{ cert: a.pem, key: a.key }] } }]",
         "key: \"a.key\"",
+    ),
+    (
+        "certificate",
+        "hosts",
+        "listeners: [{ address: \":1\", tls: { certificates: [{ cert: a.pem, key: a.key, hosts: [A.io, '*.b.io'] }] } }]",
+        "hosts: Some([Exact(\"a.io\"), Under(\".b.io\")])",
     ),
     ("tls", "unknown_name", tls!("unknown_name: refuse"), "unknown_name: Refuse"),
     ("tls", "min_version", tls!("min_version: 1.3"), "min_version: Tls13"),

@@ -11,7 +11,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use titan_config::{Certificate, UnknownName};
+use titan_config::{Certificate, HostPattern, UnknownName};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{ASN1Time, CertificateRevocationList, FromDer, X509Certificate};
 
@@ -86,7 +86,7 @@ impl Validity {
     /// Those of the certificates of a listener, each file once.
     pub(super) fn all(certificates: &[Certificate], files: &Files) -> Vec<Validity> {
         let mut all: Vec<Validity> = Vec::new();
-        for Certificate { cert, key: _ } in certificates {
+        for Certificate { cert, .. } in certificates {
             if all.iter().all(|known| known.file != *cert) {
                 all.extend(Validity::of(files, cert));
             }
@@ -136,9 +136,12 @@ pub struct BadCredentials {
     pub reason: String,
 }
 
-/// The certificates of a listener, by the names in them.
+/// The certificates of a listener, by what they are for.
 #[derive(Debug)]
 pub(super) struct ByName {
+    /// Those with hosts: by a whole name, and by what names end with, which begins with a dot.
+    hosts: HashMap<Box<str>, Vec<Arc<CertifiedKey>>>,
+    /// All others, by the names in them.
     names: HashMap<Box<str>, Vec<Arc<CertifiedKey>>>,
     /// Those of the first certificate: for clients that ask for no name, or for one that is in no certificate.
     first: Vec<Arc<CertifiedKey>>,
@@ -307,10 +310,18 @@ impl ByName {
         provider: &CryptoProvider,
     ) -> Result<ByName, BadCredentials> {
         let mut of_first = Vec::new();
-        let mut by_name = ByName { names: HashMap::new(), first: Vec::new(), unknown };
-        for Certificate { cert, key } in certificates {
+        let mut by_name =
+            ByName { hosts: HashMap::new(), names: HashMap::new(), first: Vec::new(), unknown };
+        for Certificate { cert, key, hosts } in certificates {
             let chain = files.certificates(cert)?;
-            let names = names_of(&chain[0]).map_err(|reason| bad(cert, reason))?;
+            let is_for = |host: &HostPattern| match host {
+                HostPattern::Exact(name) => name.as_str().into(),
+                HostPattern::Under(end) => end.as_str().into(),
+            };
+            let names = match hosts {
+                None => names_of(&chain[0]).map_err(|reason| bad(cert, reason))?,
+                Some(hosts) => hosts.iter().map(is_for).collect(),
+            };
             let certified = CertifiedKey::from_der(chain, files.key(key)?, provider);
             let certified = Arc::new(certified.map_err(|error| bad(key, mismatch(cert, &error)))?);
             // The first, or one with another kind of key for one of its names.
@@ -321,8 +332,9 @@ impl ByName {
             if by_name.first.is_empty() || is_like_first {
                 by_name.first.push(Arc::clone(&certified));
             }
+            let found = if hosts.is_none() { &mut by_name.names } else { &mut by_name.hosts };
             for name in names {
-                by_name.names.entry(name).or_default().push(Arc::clone(&certified));
+                found.entry(name).or_default().push(Arc::clone(&certified));
             }
         }
         Ok(by_name)
@@ -332,6 +344,11 @@ impl ByName {
     fn of(&self, name: Option<&str>) -> Vec<&Arc<CertifiedKey>> {
         let Some(name) = name else { return self.first.iter().collect() };
         let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+        let ends = name.match_indices('.').map(|(at, _)| &name[at..]);
+        let owned = std::iter::once(name.as_str()).chain(ends).find_map(|it| self.hosts.get(it));
+        if let Some(owned) = owned {
+            return owned.iter().collect();
+        }
         let wildcard = name.split_once('.').map(|(_, domain)| format!("*.{domain}"));
         let names = [Some(name), wildcard].into_iter().flatten();
         let known: Vec<_> =

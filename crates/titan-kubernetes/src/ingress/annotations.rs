@@ -4,6 +4,7 @@ use super::values::{self, auth_service, flag, list, networks, redirect, seconds,
 use crate::objects::{Cors, More};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use titan_config::bounds::MAX_ORIGINS;
 
 /// What annotations of ingress-nginx begin with.
 const PREFIX: &str = "nginx.ingress.kubernetes.io/";
@@ -45,8 +46,6 @@ const WITHOUT_MEANING: [&str; 8] = [
     "client-body-buffer-size",
     "enable-access-log",
 ];
-/// The most origins of CORS.
-const MAX_ORIGINS: usize = 256;
 /// The most methods, or names of fields, of CORS.
 const MAX_NAMES: usize = 32;
 /// The statuses of redirects.

@@ -4,25 +4,17 @@ use crate::objects::AuthService;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use titan_config::HostPattern;
+use titan_config::bounds::{
+    MAX_NETWORKS, MAX_PATH, MAX_POINTERS, MAX_REGEX, MAX_REGEX_PROGRAM, MAX_TOKEN, MAX_VALUE,
+};
 
 /// The longest time of anything, in seconds.
 const MAX_SECONDS: u64 = 86_400;
 /// The most of a share.
 const MAX_WEIGHT: u32 = 1_000_000;
-/// The most networks of a list.
-const MAX_NETWORKS: usize = 1_024;
-/// The most fields that a service sets.
-const MAX_TOLD: usize = 64;
-/// The longest path, or target of a redirect.
-const MAX_PATH: usize = 2_048;
 /// The largest body.
 const MAX_BODY: u64 = 1 << 50;
-/// The longest name.
-const MAX_TOKEN: usize = 128;
-/// The most memory of a regular expression.
-const MAX_PROGRAM: usize = 256 << 10;
-/// The longest value of a field, or regular expression.
-const MAX_VALUE: usize = 1_024;
 
 /// A share of requests.
 pub(super) fn weight(text: &str) -> Result<u32, &'static str> {
@@ -65,18 +57,7 @@ pub(super) fn is_host(text: &str) -> bool {
 }
 
 fn is_host_name(text: &str) -> bool {
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-    let is_label = |label: &str| {
-        (1..=63).contains(&label.len())
-            && label.bytes().all(is_part)
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    let last = text.rsplit('.').next().unwrap_or(text);
-    let is_number = last.bytes().all(|byte| byte.is_ascii_digit());
-    text.len() <= 253
-        && text.split('.').all(is_label)
-        && (!is_number || text.parse::<Ipv4Addr>().is_ok())
+    matches!(HostPattern::parse(text), Ok(HostPattern::Exact(host)) if !host.starts_with('['))
 }
 
 fn is_port(text: &str) -> bool {
@@ -86,8 +67,8 @@ fn is_port(text: &str) -> bool {
 /// A regular expression.
 pub(super) fn pattern(text: &str) -> Result<String, &'static str> {
     let whole = format!("^(?:{text})$");
-    let compiled = regex::bytes::RegexBuilder::new(&whole).size_limit(MAX_PROGRAM).build();
-    let is_pattern = whole.len() <= MAX_VALUE && compiled.is_ok();
+    let compiled = regex::bytes::RegexBuilder::new(&whole).size_limit(MAX_REGEX_PROGRAM).build();
+    let is_pattern = whole.len() <= MAX_REGEX && compiled.is_ok();
     if is_pattern { Ok(text.to_owned()) } else { Err("it is no regular expression") }
 }
 
@@ -201,7 +182,7 @@ pub(super) fn auth_service(
         Some(_) => return Err("`auth-method` is none of GET, HEAD and POST"),
     }
     let told = list(all.get("auth-response-headers").copied().unwrap_or_default());
-    if told.len() > MAX_TOLD || !told.iter().all(|name| may_be_told(name)) {
+    if told.len() > MAX_POINTERS || !told.iter().all(|name| may_be_told(name)) {
         return Err("`auth-response-headers` names a header that no service may set");
     }
     if !told.is_empty() {

@@ -466,3 +466,71 @@ fn what_is_not_served_is_warned_of() {
     assert_eq!(root["redirect"], json!({ "to": "/start", "status": 302 }));
     assert_eq!(root["host"], json!(["shop.io", "www.shop.io"]));
 }
+
+/// An Ingress of a namespace, with a certificate for a host.
+fn certified(objects: &mut Objects, (namespace, name): (&str, &str), created: &str, host: &str) {
+    let spec = json!({
+        "ingressClassName": "titan",
+        "tls": [{ "hosts": [host], "secretName": "cert" }],
+        "rules": [{ "host": host, "http": { "paths": [path("/", "Prefix", "cart")] } }],
+    });
+    let metadata = json!({ "creationTimestamp": created });
+    objects.add(Kind::Ingress, namespace, name, json!({ "metadata": metadata, "spec": spec }));
+}
+
+/// The certificates of the port for HTTPS, by the hosts that they are for.
+fn certificates(translated: &super::Translated) -> Vec<(Value, Value)> {
+    let listener = &translated.documents["listener/ingress.443"]["listeners"][0];
+    let all = listener["tls"]["certificates"].as_array().unwrap().iter();
+    all.map(|it| (it["hosts"].clone(), it["cert"].clone())).collect()
+}
+
+#[test]
+fn a_certificate_is_for_the_hosts_of_its_ingress_alone() {
+    let mut objects = cluster();
+    // Both have the same names in them.
+    objects.certificate("shop", "cert").certificate("infra", "cert");
+    certified(&mut objects, ("shop", "b"), "2026-01-01T00:00:00Z", "shop.io");
+    certified(&mut objects, ("shop", "a"), "2026-01-02T00:00:00Z", "more.shop.io");
+    certified(&mut objects, ("infra", "c"), "2026-01-03T00:00:00Z", "other.shop.io");
+    let found = certificates(&objects.translated());
+    let hosts: Vec<_> = found.iter().map(|(hosts, _)| hosts.clone()).collect();
+    // Those of the oldest Ingress come first: the youngest are left out where a port has too many.
+    assert_eq!(hosts, [json!(["shop.io", "more.shop.io"]), json!(["other.shop.io"])]);
+    assert_ne!(found[0].1, found[1].1);
+}
+
+#[test]
+fn a_host_that_cannot_be_served_holds_nobody_back() {
+    let long = format!("{}.io", "a".repeat(64));
+    for (host, is_served) in
+        [("~^shop", false), ("a.123", false), (&long, false), ("10.0.0.1", true)]
+    {
+        let mut objects = cluster();
+        objects.certificate("shop", "cert").certificate("infra", "cert");
+        certified(&mut objects, ("infra", "bad"), "2026-01-01T00:00:00Z", host);
+        certified(&mut objects, ("shop", "good"), "2026-01-02T00:00:00Z", "shop.io");
+        let spec = json!({ "parentRefs": [{ "name": "front", "namespace": "infra" }], "hostnames": [host], "rules": [] });
+        objects.front().add(Kind::HttpRoute, "infra", "bad", json!({ "spec": spec }));
+        objects.gateway("bad", json!([super::http("http", 8080, json!(host))]));
+        let translated = objects.translated();
+        let found = certificates(&translated);
+        assert_eq!(found.len(), 1, "{host}: {found:?}");
+        assert_eq!(found[0].0, json!(["shop.io"]), "{host}");
+        assert_eq!(translated.documents.contains_key("ingress/infra/bad"), is_served, "{host}");
+        assert!(translated.documents.contains_key("ingress/shop/good"), "{host}");
+        let warned = |what: &str| {
+            translated
+                .warnings
+                .iter()
+                .any(|it| it.starts_with("Ingress infra/bad: ") && it.ends_with(what))
+        };
+        assert!(warned("it is not served with TLS"), "{host}: {:?}", translated.warnings);
+        assert_eq!(warned("it is not served"), !is_served, "{host}: {:?}", translated.warnings);
+        let accepted = if is_served { "True/Accepted" } else { "False/UnsupportedValue" };
+        let of_route = translated.conditions("HTTPRoute infra/bad", "parents");
+        assert!(of_route.starts_with(&format!("Accepted={accepted}")), "{host}: {of_route}");
+        let listener = translated.conditions("Gateway infra/bad", "listeners");
+        assert!(listener.starts_with(&format!("Accepted={accepted}")), "{host}: {listener}");
+    }
+}

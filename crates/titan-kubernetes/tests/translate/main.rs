@@ -218,7 +218,7 @@ fn check(documents: &BTreeMap<String, Value>) {
         }
     }
     if let Err(report) = titan_config::Config::parse("cluster", &whole.to_string()) {
-        panic!("{report}\n{whole:#}");
+        panic!("{:?}\n{whole:#}", report.diagnostics());
     }
 }
 

@@ -434,12 +434,9 @@ fn a_service_decides_about_requests() {
 #[test]
 fn the_youngest_of_too_many_policies_are_refused() {
     let mut objects = shop();
-    for at in 0..513 {
-        objects.policy(
-            &format!("shop/p{at:03}"),
-            &[target("HTTPRoute", "none", None)],
-            json!({ "compress": {} }),
-        );
+    for at in 0..512 {
+        let nothing = json!({});
+        objects.policy(&format!("shop/p{at:03}"), &[target("HTTPRoute", "none", None)], nothing);
     }
     objects.policy("shop/p512", &[target("HTTPRoute", "cart", None)], limit("1/s"));
     let translated = objects.translated();

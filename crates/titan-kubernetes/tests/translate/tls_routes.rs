@@ -198,3 +198,25 @@ fn two_listeners_for_one_host_have_a_conflict() {
     assert!(conditions(1).contains("Conflicted=True/HostnameConflict"), "{}", conditions(1));
     assert!(conditions(2).contains("Conflicted=True/ProtocolConflict"), "{}", conditions(2));
 }
+
+#[test]
+fn what_one_port_cannot_have_holds_nobody_back() {
+    let mut objects = Objects::new();
+    objects
+        .gateway("front", json!([tls("tls", "Passthrough", Value::Null)]))
+        .service("db", "10.0.0.1");
+    route(&mut objects, "bad", json!(["a.123"]), served_by("db"));
+    for at in 0..1030 {
+        route(&mut objects, &format!("r{at:04}"), json!([format!("h{at}.io")]), served_by("db"));
+    }
+    assert!(listener(&objects)["tls_routes"].as_array().unwrap().len() <= 1024);
+    let translated = objects.translated();
+    let accepted = |name: &str| translated.conditions(&format!("TLSRoute shop/{name}"), "parents");
+    assert!(accepted("r0000").starts_with("Accepted=True/Accepted"));
+    assert!(
+        accepted("r1029").starts_with("Accepted=False/UnsupportedValue"),
+        "{}",
+        accepted("r1029")
+    );
+    assert!(accepted("bad").starts_with("Accepted=False/UnsupportedValue"), "{}", accepted("bad"));
+}

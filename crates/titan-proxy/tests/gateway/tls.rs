@@ -57,6 +57,28 @@ fn the_name_decides_about_the_certificate() {
     }
 }
 
+// field: certificate.hosts
+#[test]
+fn a_certificate_is_for_its_hosts_whatever_others_say() {
+    let names = ["a.example", "x.b.example"];
+    let [wide, of_a, of_b] = [certificate(&names), certificate(&names), certificate(&names)];
+    let tls = "certificates: [{ cert: wide.pem, key: wide.key }, { cert: a.pem, key: a.key, hosts: A.example }, \
+        { cert: b.pem, key: b.key, hosts: '*.b.example' }]";
+    let gateway = secure(tls, &[("wide", &wide), ("a", &of_a), ("b", &of_b)]);
+    for (name, right) in [("a.example", &of_a), ("A.Example", &of_a), ("x.b.example", &of_b)] {
+        for one in [&wide, &of_a, &of_b] {
+            let is_right = std::ptr::eq(one, right);
+            assert_eq!(asks_for(&gateway, name, one).is_some(), is_right, "{name}");
+        }
+    }
+    // What no other one is for has the certificate with that name in it.
+    let wide = certificate(&["c.example"]);
+    let tls = format!("{tls}, unknown_name: refuse");
+    let gateway = secure(&tls, &[("wide", &wide), ("a", &of_a), ("b", &of_b)]);
+    assert!(asks_for(&gateway, "c.example", &wide).is_some());
+    assert!(asks_for(&gateway, "b.example", &of_b).is_none());
+}
+
 // field: tls.unknown_name
 #[test]
 fn an_unknown_name_gets_the_first_certificate_or_nothing() {
