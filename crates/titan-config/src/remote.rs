@@ -114,6 +114,14 @@ impl RemoteKind {
             RemoteKind::Consul(_) => "consul",
         }
     }
+
+    /// Whether it knows of endpoints, which upstreams follow.
+    pub fn knows_endpoints(&self) -> bool {
+        match self {
+            RemoteKind::Kubernetes(_) | RemoteKind::Consul(_) => true,
+            RemoteKind::Http(_) | RemoteKind::Etcd(_) => false,
+        }
+    }
 }
 
 /// A public key of minisign: 56 characters of Base64, which begin with the algorithm (Ed25519).

@@ -4,6 +4,7 @@ mod api;
 mod query;
 
 use crate::delivery::Delivery;
+use crate::endpoints::{Endpoint, Endpoints, Extent, Teller};
 use crate::outlet::Outlet;
 use crate::pace::Pace;
 use query::Query;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use titan_config::{ConsulSource, Resolver, ServiceName};
-use titan_upstream::feeds::{Feed, MAX_FED};
+use titan_upstream::feeds::MAX_FED;
 use titan_upstream::members::Upstream;
 use tokio::time::sleep;
 
@@ -23,19 +24,29 @@ use tokio::time::sleep;
 pub(crate) struct Consul {
     interval: Duration,
     keys: Option<(String, Query)>,
-    services: Vec<(ServiceName, Arc<Feed>, Query)>,
+    services: Vec<(ServiceName, Query)>,
+    instances: Instances,
+}
+
+/// Where the instances of its services are.
+struct Instances {
+    /// The source's name, with which those of its feeds begin.
+    source: String,
+    /// Of how many services it is to be known.
+    services: usize,
+    known: Endpoints,
+    teller: Teller,
 }
 
 /// The shortest pause between two queries: what changes all the time is not asked for all the time.
 const BREATH: Duration = Duration::from_millis(50);
 
 impl Consul {
-    /// `feed` says where the endpoints of a service are told.
+    /// The source of that name, whose endpoints `teller` tells.
     pub(crate) fn new(
         config: &ConsulSource,
-        upstream: &Arc<Upstream>,
-        resolver: &Resolver,
-        feed: impl Fn(&ServiceName) -> Arc<Feed>,
+        (upstream, resolver): (&Arc<Upstream>, &Resolver),
+        (source, teller): (&str, Teller),
     ) -> Consul {
         let query = |path: String, options| {
             Query::new(config, (Arc::clone(upstream), resolver.clone()), path, options)
@@ -44,22 +55,30 @@ impl Consul {
         let keys = keys.map(|it| (it.clone(), query(format!("/v1/kv/{it}"), "recurse=true")));
         let services = config.services.iter().map(|name| {
             let query = query(format!("/v1/health/service/{name}"), "passing=true");
-            (name.clone(), feed(name), query)
+            (name.clone(), query)
         });
-        Consul { interval: config.interval, keys, services: services.collect() }
+        let services: Vec<_> = services.collect();
+        let instances = Instances {
+            source: source.to_owned(),
+            services: services.len(),
+            known: Endpoints::new(),
+            teller,
+        };
+        Consul { interval: config.interval, keys, services, instances }
     }
 
     /// Follows all of it until nobody takes it any more.
     pub(crate) async fn run(self, outlet: Outlet) {
-        let Consul { interval, keys, services } = self;
+        let Consul { interval, keys, services, instances } = self;
+        let instances = RefCell::new(instances);
         let told = Told { outlet: &outlet, failing: RefCell::default() };
         let mut all: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
         if let Some((prefix, query)) = keys {
             let deliver = deliver(prefix, &outlet);
             all.push(Box::pin(follow("keys".to_owned(), (query, interval), &told, deliver)));
         }
-        for (name, feed, query) in services {
-            let publish = publish(name.clone(), feed, &outlet);
+        for (name, query) in services {
+            let publish = publish(name.clone(), &instances, &outlet);
             all.push(Box::pin(follow(name.to_string(), (query, interval), &told, publish)));
         }
         let followed = poll_fn(|cx| {
@@ -123,12 +142,12 @@ fn deliver(prefix: String, outlet: &Outlet) -> impl FnMut(&[u8], u64) -> Result<
 /// Tells of the endpoints of a service.
 fn publish(
     service: ServiceName,
-    feed: Arc<Feed>,
+    instances: &RefCell<Instances>,
     outlet: &Outlet,
 ) -> impl FnMut(&[u8], u64) -> Result<(), String> {
     move |body, _| {
         let (endpoints, left_out) = api::endpoints(body)?;
-        let surplus = feed.publish(endpoints);
+        let surplus = instances.borrow_mut().tell(&service, endpoints);
         if left_out > 0 {
             outlet.warn(format!(
                 "{left_out} instances of {service} get no requests: they have no IP address or no port"
@@ -140,6 +159,18 @@ fn publish(
             ));
         }
         Ok(())
+    }
+}
+
+impl Instances {
+    /// Tells where those of a service are; how many are left out because there are too many. They are kept once all services are
+    /// known: what was kept of one that was not asked yet has to stay.
+    fn tell(&mut self, service: &ServiceName, endpoints: Vec<Endpoint>) -> usize {
+        let feed = format!("{}/{service}", self.source);
+        self.known.insert(feed.clone(), endpoints);
+        let extent = if self.known.len() == self.services { Extent::All } else { Extent::Some };
+        let left_out = self.teller.tell(&self.known, extent);
+        left_out.into_iter().find(|(name, _)| *name == feed).map_or(0, |(_, surplus)| surplus)
     }
 }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | all that a source has at one moment | [`delivery`] |
 //! | how it gets to the program, and what became of it back | [`outlet`] |
+//! | endpoints that upstreams follow | [`endpoints`] |
 //! | when a source is asked again | `pace` |
 //! | who has signed a document, and when | `signature` |
 //! | lines of a response that does not end | `lines` |
@@ -17,6 +18,8 @@
 pub mod delivery;
 
 pub mod outlet;
+
+pub mod endpoints;
 
 mod pace;
 

@@ -1,6 +1,7 @@
 //! A source of a configuration: made from what the configuration says of it, and asked on a thread of its own.
 
 use crate::consul::Consul;
+use crate::endpoints::{Keeper, Teller};
 use crate::etcd::{Etcd, Store};
 use crate::http::Http;
 use crate::outlet::{Inlet, Outlet, outlet};
@@ -10,7 +11,6 @@ use std::sync::Arc;
 use std::thread;
 use titan_config::{
     ConsulSource, EtcdSource, HttpSource, KubernetesSource, RemoteKind, RemoteSource, Resolver,
-    ServiceName,
 };
 use titan_io::registry::Registry;
 use titan_io::tls::{BadCredentials, ClientTls, Files};
@@ -36,8 +36,8 @@ enum Asked {
     Consul(ConsulSource, Arc<Upstream>),
 }
 
-/// What watches the clusters of sources.
-pub trait Clusters: Send + Sync {
+/// What the program does for its sources.
+pub trait Program: Send + Sync {
     /// Watches one for the source of this name, and delivers what is to be served, until nothing is taken any more.
     fn watch<'a>(
         &'a self,
@@ -45,6 +45,9 @@ pub trait Clusters: Send + Sync {
         cluster: &'a KubernetesSource,
         outlet: Outlet,
     ) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+    /// What keeps the endpoints that the source of this name knows of, where there is a place for them.
+    fn keeper(&self, source: &str) -> Option<Arc<dyn Keeper>>;
 
     /// Why a process that takes over would begin without something that is known of them, where that is so.
     fn before_upgrade(&self) -> Option<String> {
@@ -110,11 +113,11 @@ impl Source {
     pub fn start(
         &self,
         signed_at: Option<u64>,
-        (clusters, feeds): (&Arc<dyn Clusters>, &Feeds),
+        (program, feeds): (&Arc<dyn Program>, &Feeds),
     ) -> io::Result<Inlet> {
         let (outlet, inlet) = outlet(self.config.name.as_str());
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let (Source { config, resolver, asked }, clusters) = (self.clone(), Arc::clone(clusters));
+        let (Source { config, resolver, asked }, program) = (self.clone(), Arc::clone(program));
         let feeds = feeds.clone();
         let run = move || {
             let asked = async {
@@ -123,16 +126,16 @@ impl Source {
                         Http::new(http, upstream, resolver, signed_at).run(outlet).await;
                     }
                     Asked::Kubernetes(cluster) => {
-                        clusters.watch(config.name.as_str(), &cluster, outlet).await;
+                        program.watch(config.name.as_str(), &cluster, outlet).await;
                     }
                     Asked::Etcd(etcd, upstream) => {
                         Etcd::new(etcd, upstream, resolver).run(outlet).await;
                     }
                     Asked::Consul(consul, upstream) => {
-                        let told = |service: &ServiceName| {
-                            feeds.feed(&format!("{}/{service}", config.name))
-                        };
-                        Consul::new(&consul, &upstream, &resolver, told).run(outlet).await;
+                        let name = config.name.as_str();
+                        let teller = Teller::new(feeds, program.keeper(name));
+                        let told = (name, teller);
+                        Consul::new(&consul, (&upstream, &resolver), told).run(outlet).await;
                     }
                 }
             };

@@ -1,20 +1,20 @@
-//! Clusters that sources watch: what their objects say becomes documents, and where their pods listen becomes known to upstreams.
+//! What the program does for its sources: it watches their clusters, whose objects become documents and whose pods endpoints, and
+//! keeps the endpoints that they know of.
 
+use crate::endpoints::{self, Keeper};
 use crate::kept;
-use crate::pods::{self, Keeper};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use titan_config::{Config, KubernetesSource, LogArea, LogLevel, RemoteKind, RemoteSource};
+use titan_config::{Config, KubernetesSource, LogArea, LogLevel};
 use titan_kubernetes::backends::Pods;
 use titan_kubernetes::controller::{Connection, Controller};
 use titan_kubernetes::settings::{Addressing, Network, Settings};
 use titan_observe::events::{Event, Log};
-use titan_proxy::{FedEndpoint, Feed, Feeds, Loader};
+use titan_proxy::{Feeds, Loader};
+use titan_sources::endpoints::{self as told, Endpoint, Endpoints, Extent, Teller};
 use titan_sources::outlet::Outlet;
 use titan_sources::source;
 use tokio::time::sleep;
@@ -27,8 +27,8 @@ pub(crate) struct Clusters {
     file: PathBuf,
     /// The state directory.
     state: Option<PathBuf>,
-    /// What keeps where the pods of the source that is followed listen: a gateway has one cluster.
-    keeper: Mutex<Weak<Keeper>>,
+    /// What keeps the endpoints of sources, by their names.
+    keepers: Mutex<BTreeMap<String, Weak<Keeper>>>,
 }
 
 /// Our part of the state directory.
@@ -39,39 +39,16 @@ const RETRY: Duration = Duration::from_secs(10);
 impl Clusters {
     pub(crate) fn new(loader: &Loader, file: &Path, state: Option<PathBuf>) -> Clusters {
         let (feeds, log) = (loader.feeds(), loader.log().clone());
-        Clusters { feeds, log, file: file.to_owned(), state, keeper: Mutex::default() }
+        Clusters { feeds, log, file: file.to_owned(), state, keepers: Mutex::default() }
     }
 
     async fn follow(&self, name: &str, cluster: &KubernetesSource, outlet: Outlet) {
-        let mut followed = Followed { feeds: self.feeds.clone(), known: BTreeMap::new() };
         let Some(controller) = self.controller(name, cluster, &outlet).await else { return };
-        let keeper = self.keeper(name);
-        let publish = |pods: &Pods| {
-            followed.publish(pods);
-            if let Some(keeper) = &keeper {
-                keeper.keep(pods.clone());
-            }
-        };
+        let mut teller = Teller::new(self.feeds.clone(), source::Program::keeper(self, name));
+        let publish = |pods: &Pods| drop(teller.tell(&endpoints_of(pods), Extent::All));
         let log = self.log.clone();
         let complain = move |what| log.tell(event(what));
         controller.run(outlet, publish, complain).await;
-    }
-
-    /// What keeps where the pods of that source listen.
-    fn keeper(&self, name: &str) -> Option<Arc<Keeper>> {
-        let file = pods::file_of(self.state.as_ref()?, name);
-        match Keeper::start(file, self.log.clone()) {
-            Ok(keeper) => {
-                let keeper = Arc::new(keeper);
-                *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) =
-                    Arc::downgrade(&keeper);
-                Some(keeper)
-            }
-            Err(error) => {
-                self.log.tell(event(format!("where pods listen is not kept: {error}")));
-                None
-            }
-        }
     }
 
     /// What watches that cluster, as soon as it can begin; nothing where it is not to any more.
@@ -123,22 +100,21 @@ fn event(what: String) -> Event {
     Event::new((LogArea::Config, LogLevel::Warn), "kubernetes", what)
 }
 
-/// Tells upstreams where the pods of clusters listened that were in force last: requests find them before an API server has
-/// responded.
-pub(crate) fn recall_pods(config: &Config, file: &Path, feeds: &Feeds, log: &Log) {
+/// Tells upstreams of the endpoints that sources knew of last: requests find them before a source has responded.
+pub(crate) fn recall_endpoints(config: &Config, file: &Path, feeds: &Feeds, log: &Log) {
     let Some(state) = kept::state_directory(&config.state, file) else { return };
-    let is_cluster = |it: &&RemoteSource| matches!(it.kind, RemoteKind::Kubernetes(_));
-    for source in config.sources.iter().filter(is_cluster) {
-        let file = pods::file_of(&state, source.name.as_str());
-        match pods::read(&file) {
+    for source in config.sources.iter().filter(|it| it.kind.knows_endpoints()) {
+        let file = endpoints::file_of(&state, source.name.as_str());
+        match endpoints::read(&file) {
             Ok(None) => {}
             // Upstreams keep what they follow.
-            Ok(Some(pods)) => {
-                Followed { feeds: feeds.clone(), known: BTreeMap::new() }.publish(&pods);
-            }
+            Ok(Some(known)) => drop(Teller::new(feeds.clone(), None).tell(&known, Extent::All)),
             Err(error) => {
-                let file = file.display();
-                log.tell(event(format!("{file}: it is not known where pods listened: {error}")));
+                let (name, file) = (&source.name, file.display());
+                let what = format!(
+                    "{file}: the endpoints that the source {name} knew of cannot be used: {error}"
+                );
+                log.tell(Event::new((LogArea::Config, LogLevel::Warn), "sources_restored", what));
             }
         }
     }
@@ -153,7 +129,7 @@ pub(crate) fn connection(cluster: &KubernetesSource, file: &Path) -> Connection 
     }
 }
 
-impl source::Clusters for Clusters {
+impl source::Program for Clusters {
     fn watch<'a>(
         &'a self,
         name: &'a str,
@@ -163,44 +139,49 @@ impl source::Clusters for Clusters {
         Box::pin(self.follow(name, cluster, outlet))
     }
 
+    fn keeper(&self, source: &str) -> Option<Arc<dyn told::Keeper>> {
+        let file = endpoints::file_of(self.state.as_ref()?, source);
+        match Keeper::start(file, self.log.clone()) {
+            Ok(keeper) => {
+                let keeper = Arc::new(keeper);
+                self.keepers().insert(source.to_owned(), Arc::downgrade(&keeper));
+                Some(keeper)
+            }
+            Err(error) => {
+                let what = format!("the endpoints of the source {source} are not kept: {error}");
+                let area = (LogArea::Config, LogLevel::Warn);
+                self.log.tell(Event::new(area, "source_not_kept", what));
+                None
+            }
+        }
+    }
+
     fn before_upgrade(&self) -> Option<String> {
-        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-        let why = keeper?.fault()?;
+        let fault = |it: &Weak<Keeper>| it.upgrade().and_then(|keeper| keeper.fault());
+        let why = self.keepers().values().find_map(fault)?;
         Some(format!(
-            "where pods listen is not in the state directory, so that the next process would begin without it: {why}: try again \
-                when the directory can be written"
+            "the endpoints that sources know of are not in the state directory, so that the next process would begin without them: \
+                {why}: try again when the directory can be written"
         ))
     }
 }
 
-/// The feeds of services, which upstreams follow.
-struct Followed {
-    feeds: Feeds,
-    /// Those that are told of: what was told is kept as long as they are.
-    known: BTreeMap<String, Arc<Feed>>,
+impl Clusters {
+    fn keepers(&self) -> MutexGuard<'_, BTreeMap<String, Weak<Keeper>>> {
+        self.keepers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-impl Followed {
-    /// Has these pods get the requests of their services. An upstream of a service that is not named any more keeps its pods until
-    /// it goes itself: the document that has it is in force until another one is.
-    fn publish(&mut self, pods: &Pods) {
-        for (name, pods) in pods {
-            let fed = |address: &SocketAddr| FedEndpoint {
-                address: *address,
-                weight: NonZeroU16::MIN,
-                is_remote: false,
-                is_draining: false,
-            };
-            let feed = self.known.entry(name.clone()).or_insert_with(|| self.feeds.feed(name));
-            feed.publish(pods.iter().map(fed).collect());
-        }
-        self.known.retain(|name, _| pods.contains_key(name));
-    }
+/// The pods of each service, which get equal shares.
+fn endpoints_of(pods: &Pods) -> Endpoints {
+    let endpoints = |pods: &Vec<_>| pods.iter().copied().map(Endpoint::at).collect();
+    pods.iter().map(|(name, pods)| (name.clone(), endpoints(pods))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use titan_config::RemoteKind;
 
     /// The cluster that such a source says.
     fn cluster(text: &str) -> KubernetesSource {

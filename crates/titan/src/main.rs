@@ -81,7 +81,7 @@ mod events;
 
 mod plan;
 
-mod pods;
+mod endpoints;
 
 mod clusters;
 

@@ -154,7 +154,7 @@ fn run_after(
             open(store.as_deref(), &log)?;
         }
         if let Some(file) = file {
-            clusters::recall_pods(&config, file, &prepared.feeds(), &log);
+            clusters::recall_endpoints(&config, file, &prepared.feeds(), &log);
         }
         let taken = prepared.taken().to_vec();
         let gateway = prepared.start()?;

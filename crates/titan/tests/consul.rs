@@ -272,6 +272,27 @@ fn instances_of_a_service_are_endpoints() {
 }
 
 #[test]
+fn a_start_without_consul_serves_the_instances_that_are_kept() {
+    let state = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("consul-kept");
+    let _ = fs::remove_dir_all(&state);
+    let agent = Agent::start();
+    agent.register("shop", vec![instance(&service())]);
+    let main = format!("state: '{}'\n{}", state.display(), agent.main("services: [shop, other]"));
+    let titan = Titan::start("consul-kept", &main);
+    waits_until("it is an endpoint", || status(&titan, "/shop") == 200);
+    let kept = state.join("endpoints/c.json");
+    waits_until("it is kept", || fs::read_to_string(&kept).is_ok_and(|it| it.contains("c/other")));
+    drop(titan);
+    // The agent is asked in vain by the next process, which begins with what was there.
+    agent.change(|known| known.fault = Some((500, "")));
+    let titan = Titan::start("consul-kept", &main);
+    assert_eq!(status(&titan, "/shop"), 200);
+    agent.change(|known| known.fault = None);
+    agent.register("shop", Vec::new());
+    waits_until("Consul is believed again", || status(&titan, "/shop") == 503);
+}
+
+#[test]
 fn what_a_token_may_not_read_is_not_taken_for_gone() {
     let agent = Agent::start();
     agent.put("titan/a.yaml", &route("/a", 201));

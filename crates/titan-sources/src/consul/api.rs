@@ -1,12 +1,12 @@
 //! What agents of Consul respond with: keys, and instances of services.
 
 use crate::delivery::{BadDelivery, Delivery, Document, MAX_DOCUMENTS, MAX_NAME, is_name};
+use crate::endpoints::Endpoint;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
-use titan_upstream::feeds::FedEndpoint;
 
 /// A key.
 #[derive(Deserialize)]
@@ -85,7 +85,7 @@ fn document(name: &str, value: &str) -> Result<Document, String> {
 }
 
 /// The instances of a service that can be endpoints, and how many cannot: those with a name in place of an address, or without a port.
-pub(crate) fn endpoints(body: &[u8]) -> Result<(Vec<FedEndpoint>, usize), String> {
+pub(crate) fn endpoints(body: &[u8]) -> Result<(Vec<Endpoint>, usize), String> {
     let instances: Vec<Instance> = read(body)?;
     let count = instances.len();
     let endpoints: Vec<_> = instances.iter().filter_map(Instance::endpoint).collect();
@@ -94,16 +94,14 @@ pub(crate) fn endpoints(body: &[u8]) -> Result<(Vec<FedEndpoint>, usize), String
 }
 
 impl Instance {
-    fn endpoint(&self) -> Option<FedEndpoint> {
+    fn endpoint(&self) -> Option<Endpoint> {
         let Service { address, port, weights } = &self.service;
         let address = if address.is_empty() { &self.node.address } else { address };
         let address: IpAddr = address.parse().ok()?;
         let weight = u16::try_from(weights.passing.max(1)).unwrap_or(u16::MAX);
-        Some(FedEndpoint {
+        Some(Endpoint {
             address: SocketAddr::new(address, NonZeroU16::new(*port)?.get()),
             weight: NonZeroU16::new(weight)?,
-            is_remote: false,
-            is_draining: false,
         })
     }
 }

@@ -17,14 +17,14 @@ use titan_observe::events::{Event, Log};
 use titan_proxy::Feeds;
 use titan_sources::delivery::Delivery;
 use titan_sources::outlet::{Health, Inlet, Verdict};
-use titan_sources::source::{Clusters, Source};
+use titan_sources::source::{Program, Source};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// The sources of the configuration in force.
 pub(crate) struct Sources {
-    /// What watches those that are clusters.
-    clusters: Arc<dyn Clusters>,
+    /// What the program does for them.
+    program: Arc<dyn Program>,
     /// Whether it is known which they are.
     has_begun: bool,
     known: BTreeMap<String, Known>,
@@ -121,9 +121,9 @@ fn status(
 
 impl Sources {
     /// None yet.
-    pub(super) fn none(clusters: Arc<dyn Clusters>, feeds: Feeds) -> Sources {
+    pub(super) fn none(program: Arc<dyn Program>, feeds: Feeds) -> Sources {
         Sources {
-            clusters,
+            program,
             feeds,
             has_begun: false,
             known: BTreeMap::new(),
@@ -172,7 +172,7 @@ impl Sources {
         let kept = self.keeping.kept.get(source.config().name.as_str());
         let signed_at = kept.and_then(|kept| kept.signed_at);
         Ok(Known {
-            inlet: source.start(signed_at, (&self.clusters, &self.feeds))?,
+            inlet: source.start(signed_at, (&self.program, &self.feeds))?,
             source,
             is_over: false,
             latest: None,
@@ -341,7 +341,7 @@ impl Sources {
                 `state.directory`, or try again when the directory can be written"
                 .to_owned()
         });
-        unkept.or_else(|| self.clusters.before_upgrade())
+        unkept.or_else(|| self.program.before_upgrade())
     }
 
     /// How they fare; nothing before it is known which they are.
@@ -430,12 +430,13 @@ mod tests {
     use std::sync::Mutex;
     use titan_config::{Config, KubernetesSource};
     use titan_proxy::Files;
+    use titan_sources::endpoints::Keeper;
     use titan_sources::outlet::Outlet;
 
     /// A cluster that delivers what it is given.
     struct Given(Mutex<Option<oneshot::Receiver<Delivery>>>);
 
-    impl Clusters for Given {
+    impl Program for Given {
         fn watch<'a>(
             &'a self,
             _: &'a str,
@@ -447,6 +448,10 @@ mod tests {
                 outlet.deliver(given.await.unwrap());
                 outlet.closed().await;
             })
+        }
+
+        fn keeper(&self, _: &str) -> Option<Arc<dyn Keeper>> {
+            None
         }
     }
 

@@ -1,7 +1,11 @@
-//! Where the pods of a cluster listen, in the state directory: a start without its API server finds them.
+//! The endpoints that sources know of, in the state directory: a start without an API server, Consul or Docker finds them.
 //!
-//! What the directory is on may never respond, and pods come and go all the time: one thread writes, the newest alone, and nobody
-//! waits for it.
+//! ```text
+//! endpoints/local.json   {"local/shop":[{"address":"10.0.0.1:80","weight":1}]}
+//! ```
+//!
+//! What the directory is on may never respond, and endpoints come and go all the time: one thread for each source writes, the newest
+//! alone, and nobody waits for it.
 
 use crate::kept;
 use crate::regular_file;
@@ -11,11 +15,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use titan_config::{LogArea, LogLevel};
-use titan_kubernetes::backends::Pods;
 use titan_observe::events::{Event, Log};
+use titan_sources::endpoints::{self, Endpoints};
 
 /// Our part of the state directory.
-const PODS: &str = "pods";
+const ENDPOINTS: &str = "endpoints";
 /// Bytes of a file.
 const MAX_BYTES: usize = 64 << 20;
 /// How long after one write the next one follows at the earliest.
@@ -23,13 +27,13 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// The same after one that has failed.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// Where it is kept where the pods of a source listen.
+/// Where the endpoints of a source are kept.
 pub(crate) fn file_of(state: &Path, source: &str) -> PathBuf {
-    state.join(PODS).join(format!("{source}.json"))
+    state.join(ENDPOINTS).join(format!("{source}.json"))
 }
 
 /// What is kept there; nothing where there is no such file.
-pub(crate) fn read(file: &Path) -> io::Result<Option<Pods>> {
+pub(crate) fn read(file: &Path) -> io::Result<Option<Endpoints>> {
     let read = {
         let file = file.to_owned();
         kept::patiently(move || regular_file::read(&file, MAX_BYTES))
@@ -40,7 +44,7 @@ pub(crate) fn read(file: &Path) -> io::Result<Option<Pods>> {
     }
 }
 
-/// Keeps where the pods of one source listen, as long as it lives.
+/// Keeps the endpoints of one source, as long as it lives.
 pub(crate) struct Keeper(Arc<Slot>);
 
 #[derive(Default)]
@@ -52,7 +56,7 @@ struct Slot {
 #[derive(Default)]
 struct State {
     /// What is to be written.
-    latest: Option<Pods>,
+    latest: Option<Endpoints>,
     /// Since when something is being written.
     writing: Option<Instant>,
     /// Why it could not be written last.
@@ -70,22 +74,24 @@ impl Keeper {
         let slot = Arc::<Slot>::default();
         let worked = Arc::clone(&slot);
         let work = move || worked.work(&file, &log, pauses);
-        thread::Builder::new().name("pods".to_owned()).spawn(work)?;
+        thread::Builder::new().name("endpoints".to_owned()).spawn(work)?;
         Ok(Keeper(slot))
     }
 
-    /// Has that written as soon as it is its turn.
-    pub(crate) fn keep(&self, pods: Pods) {
-        self.0.lock().latest = Some(pods);
-        self.0.changed.notify_all();
-    }
-
-    /// Why a process that takes over would not know where pods listen, where that is so. Some seconds that are missing are none: it
-    /// asks the API server itself.
+    /// Why a process that takes over would not know them, where that is so. Some seconds that are missing are none: it asks the source
+    /// itself.
     pub(crate) fn fault(&self) -> Option<String> {
         let state = self.0.lock();
         let hangs = state.writing.is_some_and(|since| since.elapsed() >= kept::PATIENCE);
         state.fault.clone().or_else(|| hangs.then(|| "the directory does not respond".to_owned()))
+    }
+}
+
+impl endpoints::Keeper for Keeper {
+    /// Has them written as soon as it is their turn.
+    fn keep(&self, endpoints: Endpoints) {
+        self.0.lock().latest = Some(endpoints);
+        self.0.changed.notify_all();
     }
 }
 
@@ -102,17 +108,21 @@ impl Slot {
     }
 
     fn work(&self, file: &Path, log: &Log, (pause, retry): (Duration, Duration)) {
-        while let Some(pods) = self.next() {
-            let text = serde_json::to_vec(&pods).map_err(io::Error::other);
+        while let Some(endpoints) = self.next() {
+            let text = serde_json::to_vec(&endpoints).map_err(io::Error::other);
             let fault = text.and_then(|text| kept::replace(file, &text)).err();
             let pause = if fault.is_some() { retry } else { pause };
-            self.note_written(pods, fault.map(|error| format!("{}: {error}", file.display())), log);
+            self.note_written(
+                endpoints,
+                fault.map(|error| format!("{}: {error}", file.display())),
+                log,
+            );
             self.rest(pause);
         }
     }
 
     /// What is to be written, once there is something; nothing at the end.
-    fn next(&self) -> Option<Pods> {
+    fn next(&self) -> Option<Endpoints> {
         let is_idle = |state: &mut State| state.latest.is_none() && !state.is_over;
         let waited = self.changed.wait_while(self.lock(), is_idle);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
@@ -123,15 +133,15 @@ impl Slot {
         state.latest.take()
     }
 
-    fn note_written(&self, pods: Pods, fault: Option<String>, log: &Log) {
+    fn note_written(&self, endpoints: Endpoints, fault: Option<String>, log: &Log) {
         let mut state = self.lock();
         state.writing = None;
         if let Some(fault) = &fault {
             // What was told since is newer.
-            state.latest.get_or_insert(pods);
+            state.latest.get_or_insert(endpoints);
             if state.fault.is_none() {
-                let what = format!("where pods listen is not kept: {fault}");
-                let event = Event::new((LogArea::Config, LogLevel::Warn), "kubernetes", what);
+                let what = format!("the endpoints of a source are not kept: {fault}");
+                let event = Event::new((LogArea::Config, LogLevel::Warn), "source_not_kept", what);
                 log.tell(event);
             }
         }
@@ -148,16 +158,21 @@ impl Slot {
 mod tests {
     use super::*;
     use std::fs;
+    use std::num::NonZeroU16;
+    use titan_sources::endpoints::{Endpoint, Keeper as _};
     use titan_testkit::waits_until;
 
     fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("titan-pods-{name}-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("titan-endpoints-{name}-{}", std::process::id()));
         drop(fs::remove_dir_all(&folder));
         folder
     }
 
-    fn pods(port: u16) -> Pods {
-        Pods::from([("kubernetes/a/b/80".to_owned(), vec![([127, 0, 0, 1], port).into()])])
+    fn endpoints(port: u16) -> Endpoints {
+        let weight = NonZeroU16::new(3).unwrap();
+        let endpoint = Endpoint { address: ([127, 0, 0, 1], port).into(), weight };
+        Endpoints::from([("kubernetes/a/b/80".to_owned(), vec![endpoint])])
     }
 
     #[test]
@@ -168,9 +183,9 @@ mod tests {
         let pauses = (Duration::ZERO, Duration::ZERO);
         let keeper = Keeper::started(file.clone(), Log::default(), pauses).unwrap();
         for port in 1..100 {
-            keeper.keep(pods(port));
+            keeper.keep(endpoints(port));
         }
-        waits_until("it is kept", || read(&file).unwrap() == Some(pods(99)));
+        waits_until("it is kept", || read(&file).unwrap() == Some(endpoints(99)));
         fs::write(&file, b"{").unwrap();
         assert!(read(&file).is_err());
         fs::remove_dir_all(state).unwrap();
@@ -184,11 +199,11 @@ mod tests {
         let pauses = (Duration::ZERO, Duration::from_millis(1));
         let keeper = Keeper::started(file.clone(), Log::default(), pauses).unwrap();
         assert_eq!(keeper.fault(), None);
-        keeper.keep(pods(1));
+        keeper.keep(endpoints(1));
         waits_until("it fails", || keeper.fault().is_some_and(|why| why.contains("s.json: ")));
         fs::remove_file(&state).unwrap();
         waits_until("it is kept", || keeper.fault().is_none());
-        assert_eq!(read(&file).unwrap(), Some(pods(1)));
+        assert_eq!(read(&file).unwrap(), Some(endpoints(1)));
         fs::remove_dir_all(state).unwrap();
     }
 }
