@@ -5,7 +5,7 @@
 set -eu
 
 # command:package, in the order they are reported. Daemons live in sbin, which may not be on PATH.
-WANTED="cc:build-essential nginx:nginx haproxy:haproxy lighttpd:lighttpd curl:curl wrk:wrk h2load:nghttp2-client strace:strace openssl:openssl gzip:gzip zstd:zstd testssl:testssl.sh slowhttptest:slowhttptest systemd-socket-activate:systemd rsyslogd:rsyslog minisign:minisign prometheus:prometheus redis-server:redis-server etcd:etcd-server etcdctl:etcd-client chromium:chromium node:nodejs npm:npm"
+WANTED="cc:build-essential nginx:nginx haproxy:haproxy lighttpd:lighttpd curl:curl wrk:wrk h2load:nghttp2-client strace:strace openssl:openssl gzip:gzip zstd:zstd testssl:testssl.sh slowhttptest:slowhttptest systemd-socket-activate:systemd rsyslogd:rsyslog minisign:minisign prometheus:prometheus redis-server:redis-server etcd:etcd-server etcdctl:etcd-client dockerd:docker.io docker:docker.io chromium:chromium node:nodejs npm:npm"
 # module:package, of Debian's own Python: another one, first in PATH, would not have them.
 PYTHON=/usr/bin/python3
 MODULES="websockets:python3-websockets h2:python3-h2 wsproto:python3-wsproto jwt:python3-jwt cryptography:python3-cryptography prometheus_client:python3-prometheus-client"
@@ -47,7 +47,7 @@ require_apt_and_root() {
         fail "sudo needs a password and there is no terminal; as root run: $0"
 }
 
-# Debian starts nginx, haproxy, lighttpd, rsyslog, prometheus, redis and etcd the moment they are unpacked; 101 is policy-rc.d's "not allowed".
+# Debian starts nginx, haproxy, lighttpd, rsyslog, prometheus, redis, etcd and Docker the moment they are unpacked; 101 is policy-rc.d's "not allowed".
 forbid_service_starts() {
     # A kept one is from a run that was killed: it is the true original, not what lies there now.
     if as_root test -e "$POLICY" && ! as_root test -e "$POLICY_KEPT"; then
@@ -70,6 +70,9 @@ disable_new_services() {
         *" $service "*) as_root systemctl disable --quiet "${service%-server}" "$service" 2>/dev/null || true ;;
         esac
     done
+    case " $packages " in
+    *" docker.io "*) as_root systemctl disable --quiet docker.service docker.socket containerd.service 2>/dev/null || true ;;
+    esac
 }
 
 install_packages() {
@@ -95,6 +98,7 @@ install_h2spec() {
     go install "$H2SPEC" || fail "go could not install $H2SPEC"
 }
 
+[ "$(id -u)" -eq 0 ] || say "the test with an engine of Docker needs root: without it, recorded exchanges alone are tested"
 install_h2spec
 packages=$(missing_packages)
 if [ -z "$packages" ]; then

@@ -1,9 +1,11 @@
 //! Sources: where more of the configuration comes from that is in no file of this machine.
 
 mod consul;
+mod docker;
 mod etcd;
 
 pub use consul::{ConsulSource, ServiceName};
+pub use docker::DockerSource;
 pub use etcd::EtcdSource;
 
 use crate::bounds::{MAX_HEADERS, MAX_VALUE};
@@ -25,6 +27,7 @@ use crate::tls::{UpstreamTls, tls_settings};
 use crate::token::{HEADER_NAME, HeaderName, HeaderValue, Name, header_value};
 use crate::upstream::{Protocol, Upstream, UpstreamFields};
 use consul::{ConsulSourceDraft, consul_source};
+use docker::{DockerSourceDraft, docker_source};
 use etcd::{EtcdSourceDraft, etcd_source};
 use std::fmt;
 use std::time::Duration;
@@ -51,6 +54,8 @@ pub enum RemoteKind {
     Etcd(EtcdSource),
     /// Keys of Consul below a prefix, and services of its catalogue.
     Consul(ConsulSource),
+    /// What labels of Docker's containers say.
+    Docker(DockerSource),
 }
 
 /// A document that is fetched again and again.
@@ -89,6 +94,10 @@ impl RemoteSource {
                 upstream: consul.upstream.without_locations(),
                 ..consul.clone()
             }),
+            RemoteKind::Docker(docker) => RemoteKind::Docker(DockerSource {
+                upstream: docker.upstream.without_locations(),
+                ..docker.clone()
+            }),
         };
         RemoteSource { kind, ..self.clone() }
     }
@@ -100,6 +109,7 @@ impl RemoteSource {
             RemoteKind::Kubernetes(_) => None,
             RemoteKind::Etcd(etcd) => Some(&etcd.upstream),
             RemoteKind::Consul(consul) => Some(&consul.upstream),
+            RemoteKind::Docker(docker) => Some(&docker.upstream),
         }
     }
 }
@@ -112,13 +122,14 @@ impl RemoteKind {
             RemoteKind::Kubernetes(_) => "kubernetes",
             RemoteKind::Etcd(_) => "etcd",
             RemoteKind::Consul(_) => "consul",
+            RemoteKind::Docker(_) => "docker",
         }
     }
 
     /// Whether it knows of endpoints, which upstreams follow.
     pub fn knows_endpoints(&self) -> bool {
         match self {
-            RemoteKind::Kubernetes(_) | RemoteKind::Consul(_) => true,
+            RemoteKind::Kubernetes(_) | RemoteKind::Consul(_) | RemoteKind::Docker(_) => true,
             RemoteKind::Http(_) | RemoteKind::Etcd(_) => false,
         }
     }
@@ -160,6 +171,9 @@ section! {
         pub(crate) etcd: Option<EtcdSourceDraft> = optional("none", etcd_source()),
         /// Keys of Consul below a prefix, a document each, and services of its catalogue, whose instances upstreams follow.
         pub(crate) consul: Option<ConsulSourceDraft> = optional("none", consul_source()),
+        /// What labels of Docker's containers say, which upstreams follow as endpoints. A plain string is its `endpoint`; `{}` is the
+        /// engine of this machine.
+        pub(crate) docker: Option<DockerSourceDraft> = optional("none", docker_source()),
     }
 }
 
@@ -224,6 +238,7 @@ enum KindDraft {
     Kubernetes(KubernetesSource),
     Etcd(Box<EtcdSourceDraft>),
     Consul(Box<ConsulSourceDraft>),
+    Docker(Box<DockerSourceDraft>),
 }
 
 /// A document that is fetched by a source that has no name yet.
@@ -248,6 +263,7 @@ impl SourceDraft {
             KindDraft::Kubernetes(cluster) => RemoteKind::Kubernetes(cluster),
             KindDraft::Etcd(etcd) => RemoteKind::Etcd(etcd.finish(name.clone(), location)),
             KindDraft::Consul(it) => RemoteKind::Consul(it.finish(name.clone(), location)),
+            KindDraft::Docker(it) => RemoteKind::Docker(it.finish(name.clone(), location)),
         };
         RemoteSource { name, local_files, kind }
     }
@@ -265,16 +281,18 @@ impl HttpSourceDraft {
 
 pub(crate) fn source() -> impl Read<Value = SourceDraft> {
     section_of::<SourceFields>().then(|fields, node, to| {
-        let SourceFields { local_files, http, kubernetes, etcd, consul } = fields;
+        let SourceFields { local_files, http, kubernetes, etcd, consul, docker } = fields;
         let http = http.map(|it| ("http", KindDraft::Http(Box::new(it))));
         let kubernetes = kubernetes.map(|it| ("kubernetes", KindDraft::Kubernetes(it)));
         let etcd = etcd.map(|it| ("etcd", KindDraft::Etcd(Box::new(it))));
         let consul = consul.map(|it| ("consul", KindDraft::Consul(Box::new(it))));
-        let mut kinds = [http, kubernetes, etcd, consul].into_iter().flatten();
+        let docker = docker.map(|it| ("docker", KindDraft::Docker(Box::new(it))));
+        let mut kinds = [http, kubernetes, etcd, consul, docker].into_iter().flatten();
         let Some((key, kind)) = kinds.next() else {
             let error = Diagnostic::error(node.span, "this source says not what it is");
-            return to
-                .fail(error.label("expected one of `http`, `kubernetes`, `etcd` and `consul`"));
+            return to.fail(
+                error.label("expected one of `http`, `kubernetes`, `etcd`, `consul` and `docker`"),
+            );
         };
         if let Some((other, _)) = kinds.next() {
             let error = Diagnostic::error(node.key_span(other), "a source is of one kind");

@@ -140,7 +140,10 @@ fn a_source_is_described() {
     };
     let parse = |source: &str| titan_config::Config::parse("titan.yaml", &text(source));
     let report = |source: &str| parse(source).expect_err(source).to_string();
-    assert!(report("{}").contains("expected one of `http`, `kubernetes`, `etcd` and `consul`"));
+    assert!(
+        report("{}")
+            .contains("expected one of `http`, `kubernetes`, `etcd`, `consul` and `docker`")
+    );
     let two = report("{ http: 'https://a/b', etcd: 'https://a' }");
     assert!(two.contains("a source is of one kind"), "{two}");
     assert!(report("{ http: 'ftp://a/b' }").contains("scheme"));
@@ -220,6 +223,33 @@ fn a_source_in_consul_is_described() {
     assert!(exposed.contains("a configuration is fetched without TLS"), "{exposed}");
     assert!(exposed.contains("the token is sent without TLS"), "{exposed}");
     assert!(!exposed.contains("secret-4711"), "{exposed}");
+}
+
+#[test]
+fn a_source_in_docker_is_described() {
+    let text = |source: &str| {
+        format!(
+            "listeners: ':80'\nroutes: {{ path: /, respond: 200 }}\nsources: {{ s: {{ docker: {source} }} }}"
+        )
+    };
+    let parse = |source: &str| titan_config::Config::parse("titan.yaml", &text(source));
+    let report = |source: &str| parse(source).expect_err(source).to_string();
+    for (source, wanted) in [
+        ("docker.sock", "scheme"),
+        ("'unix:docker.sock'", "must start with `/`"),
+        ("'tcp://10.0.0.1:2375'", "write `http://10.0.0.1:2375`, or `https://10.0.0.1:2375`"),
+        ("'http://a:2375/v1.41'", "it has a path"),
+        ("{ tls: { ca: /ca.pem } }", "there is no TLS on a Unix socket"),
+        ("{ endpoint: 'http://a', tls: { ca: /ca.pem } }", "`tls` has no effect"),
+        ("{ network: 'a b' }", "is not the name of a network"),
+    ] {
+        let report = report(source);
+        assert!(report.contains(wanted), "{source}: {report}");
+    }
+    let warnings = |source: &str| parse(source).unwrap().warnings.to_string();
+    assert_eq!(warnings("{}"), "");
+    assert_eq!(warnings("'unix:///run/user/1000/docker.sock'"), "");
+    assert!(warnings("'http://socket-proxy:2375'").contains("an engine is asked without TLS"));
 }
 
 #[test]

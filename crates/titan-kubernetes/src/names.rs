@@ -1,7 +1,6 @@
 //! Names in Titan's configuration, made from those of objects.
 
 use aws_lc_rs::digest::{SHA256, digest};
-use serde_json::Value;
 
 /// Bytes of a name.
 const MAX: usize = 64;
@@ -26,21 +25,6 @@ pub(crate) fn hash(bytes: &[u8]) -> String {
     digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A document of these values. What they say is literal: nobody who may write a route reads variables or files of this machine.
-pub(crate) fn document(mut values: Value) -> String {
-    make_literal(&mut values);
-    values.to_string()
-}
-
-fn make_literal(value: &mut Value) {
-    match value {
-        Value::String(text) if text.contains("${") => *text = text.replace("${", "$${"),
-        Value::Array(items) => items.iter_mut().for_each(make_literal),
-        Value::Object(members) => members.values_mut().for_each(make_literal),
-        _ => {}
-    }
-}
-
 /// A value of which braces are no variables.
 pub(crate) fn without_variables(text: &str) -> String {
     text.replace('{', "{{").replace('}', "}}")
@@ -49,7 +33,6 @@ pub(crate) fn without_variables(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn long_names_stay_apart() {
@@ -62,10 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_document_is_a_variable() {
-        let text =
-            document(json!({ "a": ["${file:/etc/shadow}", { "b": "x${HOME}$${" }], "c": "$1" }));
-        assert_eq!(text, r#"{"a":["$${file:/etc/shadow}",{"b":"x$${HOME}$$${"}],"c":"$1"}"#);
+    fn braces_are_no_variables() {
         assert_eq!(without_variables("a{b}"), "a{{b}}");
     }
 }

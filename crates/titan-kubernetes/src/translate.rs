@@ -8,7 +8,7 @@ use crate::gateways::{self, Ours, Socket};
 use crate::hostname;
 use crate::ingress::{self, annotations::Speaks};
 use crate::matches::{Match, Matching, unsupported};
-use crate::names::{document, joined};
+use crate::names::joined;
 use crate::objects::{Key, Object, RouteSpec, Rule};
 use crate::policed::{self, Place};
 use crate::policies::Policies;
@@ -19,6 +19,7 @@ use crate::statuses::{self, Judgement, StatusChange};
 use crate::tls_routes::{self, TlsRoutes};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use titan_sources::literal::document;
 
 /// What follows from all that is known of a cluster.
 pub struct Translation {

@@ -1,7 +1,8 @@
 //! A source of a configuration: made from what the configuration says of it, and asked on a thread of its own.
 
 use crate::consul::Consul;
-use crate::endpoints::{Keeper, Teller};
+use crate::docker::Docker;
+use crate::endpoints::{Endpoints, Keeper, Teller};
 use crate::etcd::{Etcd, Store};
 use crate::http::Http;
 use crate::outlet::{Inlet, Outlet, outlet};
@@ -10,7 +11,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::thread;
 use titan_config::{
-    ConsulSource, EtcdSource, HttpSource, KubernetesSource, RemoteKind, RemoteSource, Resolver,
+    ConsulSource, DockerSource, EtcdSource, HttpSource, KubernetesSource, RemoteKind, RemoteSource,
+    Resolver,
 };
 use titan_io::registry::Registry;
 use titan_io::tls::{BadCredentials, ClientTls, Files};
@@ -34,6 +36,7 @@ enum Asked {
     Kubernetes(KubernetesSource),
     Etcd(EtcdSource, Arc<Upstream>),
     Consul(ConsulSource, Arc<Upstream>),
+    Docker(DockerSource, Arc<Upstream>),
 }
 
 /// What the program does for its sources.
@@ -48,6 +51,9 @@ pub trait Program: Send + Sync {
 
     /// What keeps the endpoints that the source of this name knows of, where there is a place for them.
     fn keeper(&self, source: &str) -> Option<Arc<dyn Keeper>>;
+
+    /// The endpoints that are kept of that source. It waits until they are read.
+    fn kept(&self, source: &str) -> Endpoints;
 
     /// Why a process that takes over would begin without something that is known of them, where that is so.
     fn before_upgrade(&self) -> Option<String> {
@@ -74,6 +80,9 @@ impl Source {
             RemoteKind::Consul(consul) => {
                 Asked::Consul(consul.clone(), server(&consul.upstream, resolver, files)?)
             }
+            RemoteKind::Docker(docker) => {
+                Asked::Docker(docker.clone(), server(&docker.upstream, resolver, files)?)
+            }
         };
         Ok(Source { config, resolver: resolver.clone(), asked })
     }
@@ -87,9 +96,10 @@ impl Source {
     pub fn takes_over(&self, other: &Source) -> bool {
         let is_same = self.config == other.config && self.resolver == other.resolver;
         let [tls, renewed] = [self, other].map(|it| match &it.asked {
-            Asked::Http(_, upstream) | Asked::Etcd(_, upstream) | Asked::Consul(_, upstream) => {
-                upstream.tls()
-            }
+            Asked::Http(_, upstream)
+            | Asked::Etcd(_, upstream)
+            | Asked::Consul(_, upstream)
+            | Asked::Docker(_, upstream) => upstream.tls(),
             Asked::Kubernetes(_) => None,
         });
         if is_same && let Some((tls, renewed)) = tls.zip(renewed) {
@@ -104,7 +114,7 @@ impl Source {
             Asked::Etcd(etcd, upstream) => {
                 Some(Store::new(etcd.clone(), Arc::clone(upstream), self.resolver.clone()))
             }
-            Asked::Http(..) | Asked::Kubernetes(_) | Asked::Consul(..) => None,
+            Asked::Http(..) | Asked::Kubernetes(_) | Asked::Consul(..) | Asked::Docker(..) => None,
         }
     }
 
@@ -136,6 +146,13 @@ impl Source {
                         let teller = Teller::new(feeds, program.keeper(name));
                         let told = (name, teller);
                         Consul::new(&consul, (&upstream, &resolver), told).run(outlet).await;
+                    }
+                    Asked::Docker(docker, upstream) => {
+                        let name = config.name.as_str();
+                        let kept = program.kept(name);
+                        let teller = Teller::new(feeds, program.keeper(name));
+                        let told = (name, teller, kept);
+                        Docker::new(&docker, (&upstream, &resolver), told).run(outlet).await;
                     }
                 }
             };

@@ -305,6 +305,12 @@ impl Answer {
         })
     }
 
+    /// What `Date` says: when it was made, by the clock of whoever responds (RFC 9110 section 6.6.1).
+    pub fn date(&self) -> Option<SystemTime> {
+        let text = std::str::from_utf8(self.head.fields.named(b"date").next()?).ok()?;
+        httpdate::parse_http_date(text).ok()
+    }
+
     /// Whether what follows the body is needed.
     fn is_call(&self) -> bool {
         let mut types = self.head.fields.named(b"content-type");

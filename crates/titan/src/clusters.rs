@@ -156,6 +156,12 @@ impl source::Program for Clusters {
         }
     }
 
+    fn kept(&self, source: &str) -> Endpoints {
+        let file = self.state.as_ref().map(|state| endpoints::file_of(state, source));
+        // What cannot be read was told at the start.
+        file.and_then(|file| endpoints::read(&file).ok().flatten()).unwrap_or_default()
+    }
+
     fn before_upgrade(&self) -> Option<String> {
         let fault = |it: &Weak<Keeper>| it.upgrade().and_then(|keeper| keeper.fault());
         let why = self.keepers().values().find_map(fault)?;

@@ -92,7 +92,10 @@ impl<'o> Main<'o> {
 fn prefix_of(kind: &RemoteKind) -> Option<&str> {
     match kind {
         RemoteKind::Etcd(etcd) => Some(&etcd.prefix),
-        RemoteKind::Http(_) | RemoteKind::Kubernetes(_) | RemoteKind::Consul(_) => None,
+        RemoteKind::Http(_)
+        | RemoteKind::Kubernetes(_)
+        | RemoteKind::Consul(_)
+        | RemoteKind::Docker(_) => None,
     }
 }
 

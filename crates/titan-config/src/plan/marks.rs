@@ -445,9 +445,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ("jwt_revocations", &[
         ("file", Mark::Unknown), ("capacity", Mark::Smaller),
     ]),
-    ("state", &[
-        ("directory", Mark::Neutral), ("history", Mark::Neutral),
-    ]),
+    ("state", &[("directory", Mark::Neutral), ("history", Mark::Neutral)]),
     ("access_log", &[
         ("stdout", Mark::Neutral), ("file", Mark::Inside), ("syslog", Mark::Inside), ("otlp", Mark::Neutral),
         ("format", Mark::Other),
@@ -466,8 +464,10 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ]),
     ("source", &[
         ("local_files", Mark::Scale(OFF)), ("http", Mark::Inside), ("kubernetes", Mark::Inside), ("etcd", Mark::Inside),
-        ("consul", Mark::Inside),
+        ("consul", Mark::Inside), ("docker", Mark::Inside),
     ]),
+    ("docker_source", &[("endpoint", Mark::Neutral), ("network", Mark::Neutral), ("tls", Mark::Need),
+        ("interval", Mark::Neutral), ("timeout", Mark::Neutral)]),
     ("kubernetes_source", &[
         ("controller_name", Mark::Neutral), ("namespaces", Mark::Neutral), ("addresses", Mark::Neutral),
         ("network", Mark::Neutral), ("kubeconfig", Mark::Neutral),

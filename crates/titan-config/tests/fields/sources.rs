@@ -75,4 +75,13 @@ pub(super) const ROWS: &[Row] = &[
         "consul_source", "tls", "sources: { s: { consul: { endpoints: 'https://a', prefix: x/, tls: { ca: ca.pem } } } }",
         "tls: Some(UpstreamTls { ca: Some(\"ca.pem\")",
     ),
+    ("source", "docker", "sources: { s: { docker: {} } }", "kind: Docker(DockerSource {"),
+    ("docker_source", "endpoint", "sources: { s: { docker: 'unix:///a.sock' } }", "endpoints: [Endpoint { address: Unix(\"/a.sock\")"),
+    ("docker_source", "network", "sources: { s: { docker: { network: web } } }", "network: Some(\"web\")"),
+    (
+        "docker_source", "tls", "sources: { s: { docker: { endpoint: 'https://a:2376', tls: { ca: ca.pem } } } }",
+        "tls: Some(UpstreamTls { ca: Some(\"ca.pem\")",
+    ),
+    ("docker_source", "interval", "sources: { s: { docker: { interval: 7s } } }", "interval: 7s"),
+    ("docker_source", "timeout", "sources: { s: { docker: { timeout: 7s } } }", "timeout: 7s"),
 ];

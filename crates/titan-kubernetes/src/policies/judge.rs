@@ -1,10 +1,10 @@
 //! What the configuration language says of parts of a configuration.
 
-use crate::names::document;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use titan_config::{Config, Policy, Severity};
+use titan_sources::literal::document;
 
 /// Valid tokens that each worker remembers for one policy of a cluster, at most.
 const MAX_CACHED: usize = 4_096;

@@ -1,6 +1,7 @@
 //! What the JSON gateway of etcd is asked and responds with: Protocol Buffers as JSON, keys and values in Base64, numbers of 64 bits as
 //! texts. Fields with zero values are left out.
 
+use crate::message::shown;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::{self, Deserializer, Visitor};
@@ -300,14 +301,6 @@ impl Fault {
         shown(text)
     }
 }
-
-/// As much of a message of a server as is shown.
-pub(crate) fn shown(text: &str) -> String {
-    text.chars().filter(|char| matches!(char, ' '..='~')).take(MAX_MESSAGE).collect()
-}
-
-/// Characters of a message of a server that are shown.
-const MAX_MESSAGE: usize = 200;
 
 impl Serialize for Bytes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,7 +1,8 @@
 //! Requests to the members of an etcd cluster, one of them at a time.
 
-use super::api::{AuthenticateRequest, AuthenticateResponse, Fault, shown};
+use super::api::{AuthenticateRequest, AuthenticateResponse, Fault};
 use crate::delivery::MAX_TEXTS;
+use crate::message::shown;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::ops::ControlFlow;

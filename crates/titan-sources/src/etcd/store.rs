@@ -2,11 +2,12 @@
 
 use super::RANGE;
 use super::api::{
-    Bytes, Compare, KeyValue, Number, RangeRequest, RequestOp, TxnRequest, TxnResponse, shown,
+    Bytes, Compare, KeyValue, Number, RangeRequest, RequestOp, TxnRequest, TxnResponse,
 };
 use super::cluster::Cluster;
 use super::keys::{Keys, Pages, range_of};
 use crate::delivery::{BadDelivery, Delivery};
+use crate::message::shown;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;

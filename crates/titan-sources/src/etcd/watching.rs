@@ -1,9 +1,10 @@
 //! What a watch tells: lines to events, and these to keys.
 
-use super::api::{Event, Fault, WatchLine, WatchResponse, shown};
+use super::api::{Event, Fault, WatchLine, WatchResponse};
 use super::keys::Keys;
 use crate::delivery::{BadDelivery, MAX_DOCUMENTS, MAX_TEXTS};
 use crate::lines::{Lines, TooLong};
+use crate::message::shown;
 use crate::outlet::Outlet;
 use std::ops::ControlFlow;
 

@@ -430,7 +430,7 @@ mod tests {
     use std::sync::Mutex;
     use titan_config::{Config, KubernetesSource};
     use titan_proxy::Files;
-    use titan_sources::endpoints::Keeper;
+    use titan_sources::endpoints::{Endpoints, Keeper};
     use titan_sources::outlet::Outlet;
 
     /// A cluster that delivers what it is given.
@@ -452,6 +452,10 @@ mod tests {
 
         fn keeper(&self, _: &str) -> Option<Arc<dyn Keeper>> {
             None
+        }
+
+        fn kept(&self, _: &str) -> Endpoints {
+            Endpoints::new()
         }
     }
 

@@ -1,5 +1,5 @@
 //! The gateway between programs that others wrote: nginx, HAProxy, lighttpd, curl, Go's net/http, gRPC's own tests,
-//! Python's WebSockets and PyJWT, Prometheus, etcd, the OpenTelemetry Collector, wrk, h2load, slowhttptest, testssl.sh.
+//! Python's WebSockets and PyJWT, Prometheus, etcd, Docker, the OpenTelemetry Collector, wrk, h2load, slowhttptest, testssl.sh.
 //!
 //! Each peer runs in the foreground on a loopback address of its own, with its files in a temporary
 //! folder, and ends with its test. One that is not installed fails the test.
@@ -26,6 +26,7 @@ mod compression;
 mod consul;
 mod curl;
 mod dns;
+mod docker;
 mod etcd;
 mod files;
 mod fleet;

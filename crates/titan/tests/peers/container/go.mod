@@ -1,0 +1,3 @@
+module titan.test/container
+
+go 1.24
