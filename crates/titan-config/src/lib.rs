@@ -253,8 +253,8 @@ pub use record_schema::access_log_schema;
 pub use recorder::Recorder;
 pub use reference::reference;
 pub use remote::{
-    ConsulSource, DockerSource, EtcdSource, HttpSource, PublicKey, RemoteKind, RemoteSource,
-    ServiceName,
+    ConsulService, ConsulSource, DockerSource, EtcdSource, HttpSource, PublicKey, RemoteKind,
+    RemoteSource, ServiceName,
 };
 pub use report::Report;
 pub use resolved::Resolved;

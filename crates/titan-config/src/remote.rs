@@ -4,7 +4,7 @@ mod consul;
 mod docker;
 mod etcd;
 
-pub use consul::{ConsulSource, ServiceName};
+pub use consul::{ConsulService, ConsulSource, ServiceName};
 pub use docker::DockerSource;
 pub use etcd::EtcdSource;
 

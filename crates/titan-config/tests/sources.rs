@@ -211,6 +211,15 @@ fn a_source_in_consul_is_described() {
         ("{ endpoints: 'https://a', prefix: titan }", "did you mean `titan/`?"),
         ("{ endpoints: 'https://a', services: 'a/b' }", "is not the name of a service"),
         (
+            "{ endpoints: 'https://a', services: [a, { name: b, feed: a }] }",
+            "two services have the feed `a`",
+        ),
+        ("{ endpoints: 'https://a', services: { name: a, tags: 'x\"' } }", "is not a tag"),
+        (
+            "{ endpoints: 'https://a', services: { name: a, datacenter: 'b&c' } }",
+            "the name of a datacenter",
+        ),
+        (
             "{ endpoints: 'https://a', prefix: titan/, token: \"a\\nb\" }",
             "is not a token of Consul",
         ),

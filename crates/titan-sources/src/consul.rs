@@ -7,6 +7,7 @@ use crate::delivery::Delivery;
 use crate::endpoints::{Endpoint, Endpoints, Extent, Teller};
 use crate::outlet::Outlet;
 use crate::pace::Pace;
+use crate::percent::encoded;
 use query::Query;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use titan_config::{ConsulSource, Resolver, ServiceName};
+use titan_config::{ConsulService, ConsulSource, Resolver, ServiceName};
 use titan_upstream::feeds::MAX_FED;
 use titan_upstream::members::Upstream;
 use tokio::time::sleep;
@@ -52,10 +53,11 @@ impl Consul {
             Query::new(config, (Arc::clone(upstream), resolver.clone()), path, options)
         };
         let keys = config.prefix.as_ref();
-        let keys = keys.map(|it| (it.clone(), query(format!("/v1/kv/{it}"), "recurse=true")));
-        let services = config.services.iter().map(|name| {
-            let query = query(format!("/v1/health/service/{name}"), "passing=true");
-            (name.clone(), query)
+        let keys =
+            keys.map(|it| (it.clone(), query(format!("/v1/kv/{it}"), "recurse=true".to_owned())));
+        let services = config.services.iter().map(|service| {
+            let query = query(format!("/v1/health/service/{}", service.name), options(service));
+            (service.feed.clone(), query)
         });
         let services: Vec<_> = services.collect();
         let instances = Instances {
@@ -93,6 +95,19 @@ impl Consul {
             () = outlet.closed() => {}
         }
     }
+}
+
+/// Which instances of a service are asked for. Tags have no quotes in them.
+fn options(service: &ConsulService) -> String {
+    let mut options = "passing=true".to_owned();
+    if let Some(datacenter) = &service.datacenter {
+        options.push_str(&format!("&dc={}", encoded(datacenter)));
+    }
+    let tags: Vec<_> = service.tags.iter().map(|it| format!("\"{it}\" in Service.Tags")).collect();
+    if !tags.is_empty() {
+        options.push_str(&format!("&filter={}", encoded(&tags.join(" and "))));
+    }
+    options
 }
 
 /// Follows one thing for ever: `take` takes what there is whenever that has changed.

@@ -133,7 +133,7 @@ fn respond(head: String, (known, changed): &(Mutex<Known>, Condvar)) -> String {
         known = changed.wait_timeout(known, left).unwrap().0;
     }
     let (status, fields) = known.fault.unwrap_or((200, ""));
-    let body = body(path, &known);
+    let body = body(path, parameter("filter"), &known);
     let (status, body) = match body {
         Some(body) if status == 200 => (200, body),
         Some(_) => (status, String::new()),
@@ -146,7 +146,7 @@ fn respond(head: String, (known, changed): &(Mutex<Known>, Condvar)) -> String {
     )
 }
 
-fn body(path: &str, known: &Known) -> Option<String> {
+fn body(path: &str, filter: &str, known: &Known) -> Option<String> {
     if let Some(prefix) = path.strip_prefix("/v1/kv/") {
         let keys = known.keys.iter().filter(|(key, _)| key.starts_with(prefix));
         let keys: Vec<_> = keys
@@ -155,7 +155,12 @@ fn body(path: &str, known: &Known) -> Option<String> {
         return (!keys.is_empty()).then(|| Value::from(keys).to_string());
     }
     let service = path.strip_prefix("/v1/health/service/").unwrap();
-    let instances = known.services.get(service).cloned().unwrap_or_default();
+    let mut instances = known.services.get(service).cloned().unwrap_or_default();
+    let filter = filter.replace("%20", " ").replace("%22", "\"");
+    for part in filter.split(" and ").filter(|it| !it.is_empty()) {
+        let tag: Value = part.strip_suffix(" in Service.Tags").unwrap().parse().unwrap();
+        instances.retain(|it| it["Service"]["Tags"].as_array().unwrap().contains(&tag));
+    }
     Some(Value::from(instances).to_string())
 }
 
@@ -167,14 +172,20 @@ fn instance(address: &str) -> Value {
 
 /// A server that responds with 200 to everything.
 fn service() -> String {
+    service_with(200)
+}
+
+/// A server that responds with that to everything.
+fn service_with(status: u16) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let _ = stream.read(&mut [0; 4096]);
-            let _ = stream
-                .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            let head =
+                format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            let _ = stream.write_all(head.as_bytes());
         }
     });
     address
@@ -269,6 +280,31 @@ fn instances_of_a_service_are_endpoints() {
     waits_until("the other one is", || status(&titan, "/shop") == 200);
     let mut titan = titan;
     titan.waits_for("the source c: 1 instances of shop get no requests: they have no IP address");
+}
+
+// field: consul_service.name, consul_service.tags, consul_service.datacenter, consul_service.feed
+#[test]
+fn instances_may_be_those_with_certain_tags() {
+    let agent = Agent::start();
+    let with = |status: u16, tags: &[&str]| {
+        let mut instance = instance(&service_with(status));
+        instance["Service"]["Tags"] = json!(tags);
+        instance
+    };
+    let instances =
+        vec![with(201, &["v1"]), with(202, &["v1", "v2"]), with(203, &["v1", "v2", "eu"])];
+    agent.register("front", instances);
+    let services =
+        "services: [{ name: front, tags: [v2, eu], feed: shop, datacenter: east }, front]";
+    let titan = Titan::start("consul-tags", &agent.main(services));
+    waits_until("it is an endpoint", || status(&titan, "/shop") == 203);
+    (0..6).for_each(|_| assert_eq!(status(&titan, "/shop"), 203));
+    let asked = agent.requests();
+    let east: Vec<_> = asked.iter().filter(|it| it.contains("&dc=east&filter=")).collect();
+    assert!(east[0].starts_with("GET /v1/health/service/front?passing=true&dc=east&"), "{east:?}");
+    assert!(
+        asked.iter().any(|it| it.starts_with("GET /v1/health/service/front?passing=true&index"))
+    );
 }
 
 #[test]

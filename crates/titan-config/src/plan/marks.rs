@@ -466,6 +466,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("local_files", Mark::Scale(OFF)), ("http", Mark::Inside), ("kubernetes", Mark::Inside), ("etcd", Mark::Inside),
         ("consul", Mark::Inside), ("docker", Mark::Inside),
     ]),
+    ("consul_service", &[("name", Mark::Neutral), ("tags", Mark::Neutral), ("datacenter", Mark::Neutral), ("feed", Mark::Neutral)]),
     ("docker_source", &[("endpoint", Mark::Neutral), ("network", Mark::Neutral), ("tls", Mark::Need),
         ("interval", Mark::Neutral), ("timeout", Mark::Neutral)]),
     ("kubernetes_source", &[
@@ -473,7 +474,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("network", Mark::Neutral), ("kubeconfig", Mark::Neutral),
     ]),
     ("consul_source", &[
-        ("endpoints", Mark::Neutral), ("prefix", Mark::Neutral), ("services", Mark::Neutral), ("token", Mark::Neutral),
+        ("endpoints", Mark::Neutral), ("prefix", Mark::Neutral), ("services", Mark::Inside), ("token", Mark::Neutral),
         ("tls", Mark::Need), ("interval", Mark::Neutral), ("timeout", Mark::Neutral),
     ]),
     ("etcd_source", &[

@@ -7,7 +7,7 @@ use crate::node::Node;
 use crate::policy::{Url, parse_url};
 use crate::problem::Problem;
 use crate::read::{At, Read, Reading, at, default, optional, required};
-use crate::readers::{duration, one_or_list, secret, text};
+use crate::readers::{duration, one_or_list, secret, short_for, text};
 use crate::secret::{Secret, parse_secret};
 use crate::section::{section, section_of};
 use crate::servers::Server;
@@ -16,6 +16,7 @@ use crate::timeouts::timeout;
 use crate::tls::{UpstreamTls, tls_settings};
 use crate::token::Name;
 use crate::upstream::{Protocol, Upstream, UpstreamFields};
+use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -26,8 +27,8 @@ pub struct ConsulSource {
     pub upstream: Upstream,
     /// What the keys of documents begin with; it ends with `/`. `None` for no documents.
     pub prefix: Option<String>,
-    /// The services whose instances are followed.
-    pub services: Vec<ServiceName>,
+    /// The services whose instances are followed, no two with the same feed.
+    pub services: Vec<ConsulService>,
     /// What shows who asks.
     pub token: Option<Secret>,
     /// How long an agent may hold back a response while nothing changes, and the longest pause after failures.
@@ -36,8 +37,21 @@ pub struct ConsulSource {
     pub timeout: Duration,
 }
 
+/// Instances of a service in Consul.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsulService {
+    /// The service.
+    pub name: ServiceName,
+    /// The tags that instances must have.
+    pub tags: Vec<String>,
+    /// The datacenter that is asked; `None` for that of the agent.
+    pub datacenter: Option<String>,
+    /// What follows the source's name in that of their feed.
+    pub feed: ServiceName,
+}
+
 /// The name of a service: letters, digits, `.`, `_` and `-`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceName(String);
 
 impl fmt::Display for ServiceName {
@@ -60,8 +74,8 @@ section! {
         pub(crate) prefix: Option<String> = optional("no documents", text(PREFIX, parse_prefix)),
         /// Services whose instances that pass all their checks are told to upstreams: `shop` of the source `c` is the endpoint
         /// `feed:c/shop`. Their weights are those that Consul has for them.
-        pub(crate) services: Vec<ServiceName> =
-            default("[]", one_or_list(text(SERVICE, parse_service), 0..=MAX_SERVICES)),
+        pub(crate) services: Vec<At<ConsulService>> =
+            default("[]", one_or_list(at(consul_service()), 0..=MAX_SERVICES)),
         /// What shows who asks: `${file:consul.token}`. It needs `key_prefix` with `read` for `prefix`, `service` with `read` for the
         /// services, and `node_prefix` with `read`. A response from which Consul has left out something for lack of rights is a failure.
         pub(crate) token: Option<Secret> = optional("the anonymous token", secret(TOKEN, parse_token)),
@@ -74,6 +88,23 @@ section! {
             default("30s", duration(Duration::from_secs(1)..=Duration::from_secs(600))),
         /// How long a request may take beyond that, from connecting to the last byte.
         pub(crate) timeout: Duration = default("10s", timeout()),
+    }
+}
+
+section! {
+    "consul_service", "a service in Consul", Any;
+    /// A service whose instances upstreams follow. A plain string is its `name`.
+    pub(crate) struct ConsulServiceFields {
+        /// Its name in Consul's catalogue.
+        pub(crate) name: ServiceName = required(text(SERVICE, parse_service)),
+        /// Tags that instances must have, all of them, to get requests: `[v2]`.
+        pub(crate) tags: Vec<String> = default("[]", one_or_list(text(TAG, parse_tag), 0..=MAX_TAGS)),
+        /// The datacenter whose instances are meant.
+        pub(crate) datacenter: Option<String> =
+            optional("that of the agent", text(DATACENTER, parse_datacenter)),
+        /// What follows the source's name in that of the feed: with `feed: canary`, the endpoint is `feed:c/canary`. Another one for
+        /// each lets upstreams follow different instances of one service.
+        pub(crate) feed: Option<ServiceName> = optional("that of the service", text(SERVICE, parse_service)),
     }
 }
 
@@ -105,6 +136,23 @@ const SERVICE: TextShape = TextShape {
     max: 128,
 };
 
+const TAG: TextShape = TextShape {
+    what: "a tag",
+    examples: "`v2`",
+    pattern: Some(r#"^[!#-\[\]-~]{1,128}$"#),
+    max: 128,
+};
+
+const DATACENTER: TextShape = TextShape {
+    what: "the name of a datacenter",
+    examples: "`dc1`",
+    pattern: Some("^[A-Za-z0-9_-]{1,64}$"),
+    max: 64,
+};
+
+/// Tags of one service.
+const MAX_TAGS: usize = 16;
+
 const TOKEN: TextShape = TextShape {
     what: "a token of Consul",
     examples: "`${file:consul.token}`",
@@ -118,6 +166,7 @@ impl ConsulSourceDraft {
         let ConsulSourceFields { endpoints: _, prefix, services, token, tls: _, interval, timeout } =
             self.fields;
         let upstream = self.upstream.finish(name, location, None);
+        let services = services.into_iter().map(|it| it.value).collect();
         ConsulSource { upstream, prefix, services, token, interval, timeout }
     }
 }
@@ -139,6 +188,7 @@ fn check(
         let error = error.label("it names neither keys nor services");
         return to.fail(error.help("set `prefix` for documents, or `services` for endpoints"));
     }
+    check_feeds(services, to)?;
     if let Some(url) = server.exposed() {
         let warning = Diagnostic::warning(url.span, "a configuration is fetched without TLS");
         let warning = warning.label("anyone on the network path can change it");
@@ -149,6 +199,44 @@ fn check(
     }
     let upstream = server.upstream(Protocol::H1, to)?;
     is_fine.then_some(ConsulSourceDraft { fields, upstream })
+}
+
+fn check_feeds(services: &[At<ConsulService>], to: &mut Reading<'_>) -> Option<()> {
+    let mut before = HashMap::new();
+    for At { value: ConsulService { feed, .. }, span } in services {
+        if let Some(other) = before.insert(feed, *span) {
+            let error = Diagnostic::error(*span, format!("two services have the feed `{feed}`"));
+            let error = error.also(other, "the other one");
+            return to.fail(error.help("set `feed` of one of them"));
+        }
+    }
+    Some(())
+}
+
+fn consul_service() -> impl Read<Value = ConsulService> {
+    short_for("name", section_of::<ConsulServiceFields>()).map(|fields| {
+        let ConsulServiceFields { name, tags, datacenter, feed } = fields;
+        let feed = feed.unwrap_or_else(|| name.clone());
+        ConsulService { name, tags, datacenter, feed }
+    })
+}
+
+fn parse_tag(text: &str) -> Result<String, Problem> {
+    let is_taken = |byte: u8| byte.is_ascii_graphic() && !br#""\"#.contains(&byte);
+    match !text.is_empty() && text.bytes().all(is_taken) {
+        true => Ok(text.to_owned()),
+        false => {
+            Err(Problem::new("it has spaces, quotes, backslashes or characters that are not ASCII"))
+        }
+    }
+}
+
+fn parse_datacenter(text: &str) -> Result<String, Problem> {
+    let is_taken = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    match !text.is_empty() && text.bytes().all(is_taken) {
+        true => Ok(text.to_owned()),
+        false => Err(Problem::new("it has other characters than letters, digits and `_-`")),
+    }
 }
 
 fn parse_agent(text: &str) -> Result<Url, Problem> {

@@ -66,7 +66,7 @@ pub(super) const ROWS: &[Row] = &[
     ("consul_source", "prefix", "sources: { s: { consul: { endpoints: 'https://a', prefix: x/ } } }", "prefix: Some(\"x/\")"),
     (
         "consul_source", "services", "sources: { s: { consul: { endpoints: 'https://a', services: [a, b] } } }",
-        "services: [ServiceName(\"a\"), ServiceName(\"b\")]",
+        "services: [ConsulService { name: ServiceName(\"a\"), tags: [], datacenter: None, feed: ServiceName(\"a\") }, ConsulService",
     ),
     ("consul_source", "token", "sources: { s: { consul: { endpoints: 'https://a', prefix: x/, token: t } } }", "token: Some(Secret)"),
     ("consul_source", "interval", "sources: { s: { consul: { endpoints: 'https://a', prefix: x/, interval: 7s } } }", "interval: 7s"),
@@ -84,4 +84,20 @@ pub(super) const ROWS: &[Row] = &[
     ),
     ("docker_source", "interval", "sources: { s: { docker: { interval: 7s } } }", "interval: 7s"),
     ("docker_source", "timeout", "sources: { s: { docker: { timeout: 7s } } }", "timeout: 7s"),
+    (
+        "consul_service", "name", "sources: { s: { consul: { endpoints: 'https://a', services: { name: a } } } }",
+        "name: ServiceName(\"a\")",
+    ),
+    (
+        "consul_service", "tags", "sources: { s: { consul: { endpoints: 'https://a', services: { name: a, tags: [b, c] } } } }",
+        "tags: [\"b\", \"c\"]",
+    ),
+    (
+        "consul_service", "datacenter", "sources: { s: { consul: { endpoints: 'https://a', services: { name: a, datacenter: b } } } }",
+        "datacenter: Some(\"b\")",
+    ),
+    (
+        "consul_service", "feed", "sources: { s: { consul: { endpoints: 'https://a', services: { name: a, feed: b } } } }",
+        "feed: ServiceName(\"b\")",
+    ),
 ];

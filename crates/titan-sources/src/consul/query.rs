@@ -15,7 +15,7 @@ pub(crate) struct Query {
     server: Server,
     path: String,
     /// What it asks for besides.
-    options: &'static str,
+    options: String,
     token: Option<Secret>,
     /// How long an agent may wait.
     wait: Duration,
@@ -40,7 +40,7 @@ impl Query {
         config: &ConsulSource,
         (upstream, resolver): (Arc<Upstream>, Resolver),
         path: String,
-        options: &'static str,
+        options: String,
     ) -> Query {
         Query {
             server: Server::new(upstream, resolver),
