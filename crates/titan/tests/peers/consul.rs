@@ -66,9 +66,16 @@ impl Consul {
 
     /// Registers an instance of `shop`, whose health is for the caller to say.
     fn register(&self, id: &str, address: SocketAddr) {
+        self.register_with(&[], id, address);
+    }
+
+    /// The same with tags.
+    fn register_with(&self, tags: &[&str], id: &str, address: SocketAddr) {
         let check = format!("check {{ id = \"{id}\", ttl = \"1h\", status = \"passing\" }}");
         let place = format!("address = \"{}\", port = {}", address.ip(), address.port());
-        let service = format!("service {{ name = \"shop\", id = \"{id}\", {place}, {check} }}\n");
+        let service = format!(
+            "service {{ name = \"shop\", id = \"{id}\", tags = {tags:?}, {place}, {check} }}\n"
+        );
         let file = self.folder.write(&format!("{id}.hcl"), service);
         self.told(&["services", "register", file.to_str().unwrap()]);
     }
@@ -177,6 +184,20 @@ fn instances_are_endpoints_while_they_are_healthy() {
     serves(&gateway, "/shop", 503);
     consul.health("one", "pass");
     until("one is asked again", || get(&gateway, "/shop").1 == "one");
+}
+
+#[test]
+#[ignore = "`make consul` runs it, with Consul"]
+fn instances_may_be_those_with_certain_tags() {
+    let consul = Consul::start();
+    consul.register_with(&["v1"], "one", instance("one"));
+    consul.register_with(&["v1", "v2/eu"], "two", instance("two"));
+    let tagged = "services: [{ name: shop, tags: [v1, v2/eu], datacenter: dc1 }]";
+    let gateway = Gateway::start(&consul.main(TOKEN).replace("services: shop", tagged));
+    serves(&gateway, "/shop", 200);
+    (0..8).for_each(|_| assert_eq!(get(&gateway, "/shop").1, "two"));
+    consul.register_with(&["v1"], "two", instance("two"));
+    serves(&gateway, "/shop", 503);
 }
 
 #[test]
