@@ -50,6 +50,42 @@ pub(crate) struct Backends<'c> {
     pub(crate) titan: policies::Policies<'c>,
     documents: BTreeMap<String, Value>,
     pods: Pods,
+    /// Services that routes name and that have no pods.
+    waiting: BTreeSet<Key>,
+}
+
+/// What an upstream follows.
+fn feed_of(service: &Key, port: u16) -> String {
+    format!("kubernetes/{}/{}/{port}", service.namespace, service.name)
+}
+
+/// Where the pods of a service are now, by the feeds among those that were told before for which that is elsewhere. `None` where
+/// documents say something else now: because its first pod is there, or its last one is gone. `waiting` are services without pods
+/// that routes name.
+pub(crate) fn moved(
+    cluster: &Cluster,
+    service: &Key,
+    told: &Pods,
+    waiting: &BTreeSet<Key>,
+) -> Option<Pods> {
+    let mut moved = Pods::new();
+    let Some(object) = cluster.services.get(service) else { return Some(moved) };
+    let slices = cluster.slices_of(service);
+    for port in &object.spec.ports {
+        let feed = feed_of(service, port.port);
+        let before = told.get(&feed);
+        if before.is_none() && !waiting.contains(service) {
+            continue;
+        }
+        let now = pods_of(slices.clone(), object, port);
+        match before {
+            Some(before) if *before == now => {}
+            Some(_) if !now.is_empty() => drop(moved.insert(feed, now)),
+            None if now.is_empty() => {}
+            _ => return None,
+        }
+    }
+    Some(moved)
 }
 
 impl<'c> Backends<'c> {
@@ -64,14 +100,23 @@ impl<'c> Backends<'c> {
             slices.entry(key).or_default().push(slice);
         }
         let policies = Policies::judged(cluster, vault, folder);
-        Backends { cluster, slices, policies, titan, documents: BTreeMap::new(), pods: Pods::new() }
+        Backends {
+            cluster,
+            slices,
+            policies,
+            titan,
+            documents: BTreeMap::new(),
+            pods: Pods::new(),
+            waiting: BTreeSet::new(),
+        }
     }
 
-    /// The documents with the upstreams, by name, who serves there, and what came of TLS to them and of Titan's policies.
+    /// The documents with the upstreams, by name, who serves there and who waits for pods, and what came of TLS to them and of Titan's policies.
     pub(crate) fn into_parts(
         self,
-    ) -> (BTreeMap<String, Value>, Pods, (Policies<'c>, policies::Policies<'c>)) {
-        (self.documents, self.pods, (self.policies, self.titan))
+    ) -> (BTreeMap<String, Value>, (Pods, BTreeSet<Key>), (Policies<'c>, policies::Policies<'c>))
+    {
+        (self.documents, (self.pods, self.waiting), (self.policies, self.titan))
     }
 
     /// Those that serve what is sent to this one, for a route of this kind and namespace that is attached to these gateways.
@@ -94,13 +139,15 @@ impl<'c> Backends<'c> {
             false => Some(Map::new()),
         };
         let Some(said) = said else { return Ok(Backend::Insecure) };
-        let pods = self.pods(key, service, port);
+        let slices = self.slices.get(key).into_iter().flatten().copied();
+        let pods = pods_of(slices, service, port);
         if pods.is_empty() {
+            self.waiting.insert(key.clone());
             return Ok(Backend::NoPods);
         }
         let number = port.port.to_string();
         // Pods come and go more often than anything else: no document says which there are.
-        let feed = format!("kubernetes/{}/{}/{number}", key.namespace, key.name);
+        let feed = feed_of(key, port.port);
         let endpoint = format!("feed:{feed}");
         self.pods.insert(feed, pods);
         let mut upstream = Map::from_iter([("endpoints".to_owned(), json!([endpoint]))]);
@@ -151,33 +198,36 @@ impl<'c> Backends<'c> {
         })?;
         Ok((key, service, port))
     }
+}
 
-    fn pods(&self, key: &Key, service: &Service, port: &ServicePort) -> Vec<SocketAddr> {
-        let slices = self.slices.get(key).into_iter().flatten();
-        let ready = |it: &ServiceEndpoint| it.conditions.ready != Some(false);
-        let ending = |it: &ServiceEndpoint| {
-            it.conditions.serving == Some(true) && it.conditions.terminating == Some(true)
-        };
-        let is_only = service.spec.ports.len() == 1;
-        let addresses = |is_taken: &dyn Fn(&ServiceEndpoint) -> bool| {
-            let mut found = BTreeSet::new();
-            for slice in slices.clone() {
-                let ports = slice.ports.iter().flatten();
-                let is_named =
-                    |name: Option<&str>| name.unwrap_or_default() == port.name || is_only;
-                let number = ports.filter(|it| is_named(it.name.as_deref())).find_map(|it| it.port);
-                let Some(number) = number else { continue };
-                let endpoints = slice.endpoints.iter().flatten().filter(|it| is_taken(it));
-                let parsed = |it: &ServiceEndpoint| it.addresses.first()?.parse::<IpAddr>().ok();
-                found.extend(endpoints.filter_map(parsed).map(|it| SocketAddr::new(it, number)));
-            }
-            found
-        };
-        // While a rollout ends the last pods, they are better than nobody.
-        let found = Some(addresses(&ready)).filter(|it| !it.is_empty());
-        let found = found.unwrap_or_else(|| addresses(&ending));
-        found.into_iter().collect()
-    }
+/// Where the pods of a port listen.
+fn pods_of<'s>(
+    slices: impl Iterator<Item = &'s EndpointSlice> + Clone,
+    service: &Service,
+    port: &ServicePort,
+) -> Vec<SocketAddr> {
+    let ready = |it: &ServiceEndpoint| it.conditions.ready != Some(false);
+    let ending = |it: &ServiceEndpoint| {
+        it.conditions.serving == Some(true) && it.conditions.terminating == Some(true)
+    };
+    let is_only = service.spec.ports.len() == 1;
+    let addresses = |is_taken: &dyn Fn(&ServiceEndpoint) -> bool| {
+        let mut found = BTreeSet::new();
+        for slice in slices.clone() {
+            let ports = slice.ports.iter().flatten();
+            let is_named = |name: Option<&str>| name.unwrap_or_default() == port.name || is_only;
+            let number = ports.filter(|it| is_named(it.name.as_deref())).find_map(|it| it.port);
+            let Some(number) = number else { continue };
+            let endpoints = slice.endpoints.iter().flatten().filter(|it| is_taken(it));
+            let parsed = |it: &ServiceEndpoint| it.addresses.first()?.parse::<IpAddr>().ok();
+            found.extend(endpoints.filter_map(parsed).map(|it| SocketAddr::new(it, number)));
+        }
+        found
+    };
+    // While a rollout ends the last pods, they are better than nobody.
+    let found = Some(addresses(&ready)).filter(|it| !it.is_empty());
+    let found = found.unwrap_or_else(|| addresses(&ending));
+    found.into_iter().collect()
 }
 
 /// What is spoken to pods.
@@ -189,5 +239,44 @@ fn spoken(port: &ServicePort, protocol: Protocol, has_tls: bool) -> &'static str
         (_, Protocol::Grpc) | (Some("kubernetes.io/h2c"), _) => "h2",
         _ if has_tls => "auto",
         _ => "h1",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Kind;
+
+    #[test]
+    fn pods_move_without_a_translation_unless_the_first_comes_or_the_last_goes() {
+        let mut cluster = Cluster::default();
+        let service = Key::new("shop", "a");
+        let spec = json!({ "ports": [{ "port": 80 }] });
+        cluster
+            .note(Kind::Service, service.clone(), json!({ "metadata": {}, "spec": spec }))
+            .unwrap();
+        let feed = feed_of(&service, 80);
+        let address = |text: &str| -> SocketAddr { text.parse().unwrap() };
+        let told = Pods::from([(feed.clone(), vec![address("10.0.0.1:8080")])]);
+        let waits = BTreeSet::from([service.clone()]);
+        let one = |text: &str| Some(Pods::from([(feed.clone(), vec![address(text)])]));
+        for (pods, told, waiting, expected) in [
+            (json!(["10.0.0.2"]), &told, &BTreeSet::new(), one("10.0.0.2:8080")),
+            (json!(["10.0.0.1"]), &told, &BTreeSet::new(), Some(Pods::new())),
+            (json!([]), &told, &BTreeSet::new(), None),
+            (json!(["10.0.0.2"]), &Pods::new(), &waits, None),
+            (json!([]), &Pods::new(), &waits, Some(Pods::new())),
+            // No route names it.
+            (json!(["10.0.0.2"]), &Pods::new(), &BTreeSet::new(), Some(Pods::new())),
+        ] {
+            let endpoints: Vec<_> =
+                pods.as_array().unwrap().iter().map(|it| json!({ "addresses": [it] })).collect();
+            let slice = json!({
+                "metadata": { "namespace": "shop", "labels": { "kubernetes.io/service-name": "a" } },
+                "endpoints": endpoints, "ports": [{ "port": 8080 }],
+            });
+            cluster.note(Kind::EndpointSlice, Key::new("shop", "a-1"), slice).unwrap();
+            assert_eq!(moved(&cluster, &service, told, waiting), expected, "{pods}");
+        }
     }
 }

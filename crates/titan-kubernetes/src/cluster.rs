@@ -200,6 +200,17 @@ impl Cluster {
         }
     }
 
+    /// Where the pods of a service are.
+    pub(crate) fn slices_of<'c>(
+        &'c self,
+        service: &'c Key,
+    ) -> impl Iterator<Item = &'c EndpointSlice> + Clone {
+        let first = Key::new(&service.namespace, "");
+        let here =
+            self.slices.range(first..).take_while(|(key, _)| key.namespace == service.namespace);
+        here.map(|(_, slice)| slice).filter(|it| it.service() == Some(service.name.as_str()))
+    }
+
     /// Forgets an object.
     pub fn forget(&mut self, kind: Kind, key: &Key) {
         self.retain(kind, |it| it != key);

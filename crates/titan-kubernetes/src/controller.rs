@@ -7,12 +7,13 @@
 //!             (Election)
 //! ```
 //!
-//! A burst of news is translated once. An API server that cannot be reached leaves all as it is.
+//! A burst of news is translated once. Pods that come and go are not translated, but for the first and the last one of a service. An API server that cannot be reached leaves all as it is.
 
-use crate::backends::Pods;
+use crate::backends::{self, Pods};
 use crate::credentials::Vault;
 use crate::election::Election;
 use crate::folder::Folder;
+use crate::objects::Key;
 use crate::room::fitting;
 use crate::settings::Settings;
 use crate::standing::Standing;
@@ -74,6 +75,9 @@ const QUIET: Duration = Duration::from_millis(50);
 /// How long news wait at most.
 const PATIENCE: Duration = Duration::from_millis(500);
 
+/// How long pods that have come or gone wait for others.
+const MOVING: Duration = Duration::from_millis(50);
+
 /// After how long what could not be delivered is tried again.
 const AGAIN: Duration = Duration::from_secs(10);
 
@@ -128,6 +132,9 @@ impl Controller {
             delivered: Delivered::default(),
             undelivered: None,
             pods: Pods::new(),
+            waiting: BTreeSet::new(),
+            moved: BTreeSet::new(),
+            moving: None,
             warnings: BTreeSet::new(),
             due: None,
             statuses,
@@ -159,6 +166,11 @@ struct Running {
     undelivered: Option<String>,
     /// Where pods listen, as was told last.
     pods: Pods,
+    /// The services that routes name and that have no pods.
+    waiting: BTreeSet<Key>,
+    /// The services whose pods have come or gone since, and when that is told.
+    moved: BTreeSet<Key>,
+    moving: Option<Instant>,
     /// What was warned of last.
     warnings: BTreeSet<String>,
     /// When news are translated: so long after the last, and after the first of them.
@@ -189,11 +201,13 @@ impl Running {
                 .due
                 .filter(|_| self.watched.is_complete())
                 .map(|(quiet, late)| quiet.min(late));
+            let moving = self.moving.filter(|_| self.watched.is_complete());
             tokio::select! {
                 news = self.watched.next() => {
                     let Some(news) = news else { return };
                     match self.watched.note(news) {
                         Followed::Changed => self.note_change(),
+                        Followed::Moved(service) => self.note_moved(service),
                         Followed::Nothing => {}
                         Followed::Trouble(text) => {
                             complain(text);
@@ -205,6 +219,9 @@ impl Running {
                 verdict = self.outlet.verdicts() => {
                     let Some(verdict) = verdict else { return };
                     self.note_verdict(&verdict, complain);
+                }
+                () = reach(moving) => {
+                    self.follow_pods(&mut publish);
                 }
                 () = reach(due) => {
                     self.due = None;
@@ -227,13 +244,38 @@ impl Running {
         self.due = Some((now + QUIET, late));
     }
 
+    fn note_moved(&mut self, service: Key) {
+        self.moved.insert(service);
+        self.moving.get_or_insert_with(|| Instant::now() + MOVING);
+    }
+
+    /// Tells where pods are now, or has all translated where documents depend on it.
+    fn follow_pods(&mut self, publish: &mut impl FnMut(&Pods)) {
+        self.moving = None;
+        let mut has_moved = false;
+        for service in std::mem::take(&mut self.moved) {
+            let cluster = &self.watched.cluster;
+            match backends::moved(cluster, &service, &self.pods, &self.waiting) {
+                Some(moved) => {
+                    has_moved |= !moved.is_empty();
+                    self.pods.extend(moved);
+                }
+                None => self.note_change(),
+            }
+        }
+        if has_moved {
+            publish(&self.pods);
+        }
+    }
+
     fn translate(&mut self, publish: &mut impl FnMut(&Pods), complain: &impl Fn(String)) {
         let seconds = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
         let (cluster, now) = (&self.watched.cluster, seconds.to_string());
-        let Translation { documents, pods, vault, statuses, warnings } =
+        let Translation { documents, pods, waiting, vault, statuses, warnings } =
             translate(cluster, &self.settings, &self.standing, &now);
         warnings.difference(&self.warnings).for_each(|it| complain(it.clone()));
         self.warnings = warnings;
+        self.waiting = waiting;
         if pods != self.pods {
             publish(&pods);
             self.pods = pods;

@@ -27,6 +27,8 @@ pub struct Translation {
     pub documents: BTreeMap<String, String>,
     /// Where the pods listen that the upstreams in them follow.
     pub pods: Pods,
+    /// The services that routes name and that have no pods.
+    pub waiting: BTreeSet<Key>,
     /// The files that they name.
     pub vault: Vault,
     /// The statuses that are other than they should be.
@@ -70,7 +72,7 @@ pub fn translate(
     translating.write_listeners(&gateways, &connections);
     translating.judgements.extend(connections.judgements);
     let Translating { backends, mut documents, judgements, .. } = translating;
-    let (upstreams, pods, (policies, titan)) = backends.into_parts();
+    let (upstreams, (pods, waiting), (policies, titan)) = backends.into_parts();
     documents.extend(upstreams);
     documents.extend(titan.documents());
     documents.extend(waits.then(tls_routes::nobody));
@@ -83,7 +85,7 @@ pub fn translate(
     let warnings = statuses::warnings(&judgements, standing);
     let warnings = warnings.into_iter().chain(ingresses.warnings.iter().cloned()).collect();
     let documents = documents.into_iter().map(|(name, value)| (name, document(value))).collect();
-    Translation { documents, pods, vault, statuses, warnings }
+    Translation { documents, pods, waiting, vault, statuses, warnings }
 }
 
 /// What is on its way from one to the other.

@@ -7,6 +7,7 @@ use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Objects of one kind, in one namespace or in all of them.
@@ -46,6 +47,8 @@ struct Complaint {
 pub(crate) enum Followed {
     /// Something may be other than before.
     Changed,
+    /// Nothing but where the pods of this service are.
+    Moved(Key),
     /// Nothing.
     Nothing,
     /// Something went wrong, which is to be told.
@@ -107,7 +110,7 @@ impl Watched {
             Event::InitApply(object) => {
                 let key = key_of(&object);
                 self.listing.entry(scope.clone()).or_default().insert(key);
-                self.note_object(scope.kind, &object)
+                self.note_object(scope.kind, object)
             }
             Event::InitDone => {
                 let listed = self.listing.remove(&scope).unwrap_or_default();
@@ -115,20 +118,33 @@ impl Watched {
                 self.missing.remove(&scope);
                 Followed::Changed
             }
-            Event::Apply(object) => self.note_object(scope.kind, &object),
+            Event::Apply(object) => self.note_object(scope.kind, object),
             Event::Delete(object) => {
-                self.cluster.forget(scope.kind, &key_of(&object));
-                Followed::Changed
+                let key = key_of(&object);
+                let service = self.service_of(scope.kind, &key);
+                self.cluster.forget(scope.kind, &key);
+                service.map_or(Followed::Changed, Followed::Moved)
             }
         }
     }
 
-    fn note_object(&mut self, kind: Kind, object: &DynamicObject) -> Followed {
-        let key = key_of(object);
-        let noted = serde_json::to_value(object).map_err(|error| error.to_string());
+    /// The service whose pods a known slice says.
+    fn service_of(&self, kind: Kind, key: &Key) -> Option<Key> {
+        let slice = (kind == Kind::EndpointSlice).then(|| self.cluster.slices.get(key))??;
+        Some(Key::new(&key.namespace, slice.service()?))
+    }
+
+    fn note_object(&mut self, kind: Kind, object: DynamicObject) -> Followed {
+        let key = key_of(&object);
+        let before = self.service_of(kind, &key);
+        let noted = value_of(object).map_err(|error| error.to_string());
         let noted = noted.and_then(|object| self.cluster.note(kind, key.clone(), object));
         match noted {
-            Ok(()) => Followed::Changed,
+            Ok(()) => match self.service_of(kind, &key) {
+                // One that was for another service is rare.
+                Some(service) if before.is_none_or(|it| it == service) => Followed::Moved(service),
+                _ => Followed::Changed,
+            },
             Err(why) => Followed::Trouble(format!("{} {key} cannot be read: {why}", kind.name())),
         }
     }
@@ -171,6 +187,16 @@ fn stream(client: &Client, scope: Scope) -> BoxStream<'static, News> {
     };
     let events = watcher::watcher(api, config).default_backoff();
     events.map(move |event| News { scope: scope.clone(), event }).boxed()
+}
+
+/// The object as it is read, without a copy of what is in it, nor who has written which part of it.
+fn value_of(object: DynamicObject) -> Result<Value, serde_json::Error> {
+    let DynamicObject { types: _, mut metadata, mut data } = object;
+    metadata.managed_fields = None;
+    if let Value::Object(members) = &mut data {
+        members.insert("metadata".to_owned(), serde_json::to_value(metadata)?);
+    }
+    Ok(data)
 }
 
 fn key_of(object: &DynamicObject) -> Key {
