@@ -26,7 +26,7 @@ say = @printf '\n== %s\n' '$(1)'
 # Where scripts/install-kubernetes-peers.sh puts etcd, kube-apiserver and the echo server.
 export TITAN_KUBERNETES ?= $(CARGO_TARGET_DIR)/kubernetes
 
-.PHONY: help build run test peers lint tidy unit dashboard dashboard-check fuzz-smoke go chaos-smoke conformance consul cluster conformance-k8s soak overload fleet chaos bench audit docs fmt clean
+.PHONY: help build run test peers lint tidy unit dashboard dashboard-check fuzz-smoke go chaos-smoke conformance consul cluster cluster-churn conformance-k8s soak overload fleet chaos bench audit docs fmt clean
 
 help: ## prints this list
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/\1\t\2/p' Makefile | expand -t 17
@@ -126,6 +126,14 @@ consul: export TITAN_CONSUL = $(CARGO_TARGET_DIR)/consul/consul
 consul: ## tests Titan with Consul itself as the source of its configuration
 	@scripts/install-consul.sh
 	cargo test --workspace --test peers consul -- --ignored
+
+# The optimised program, so that what is measured is what runs elsewhere.
+cluster-churn: export TITAN_PROGRAM = $(CARGO_TARGET_DIR)/release/titan
+cluster-churn: ## measures what 10,000 pods of a cluster cost Titan while 100 of their slices a second change
+	$(call say,cluster-churn)
+	@cargo build --quiet --release --workspace --bin titan
+	@scripts/install-kubernetes-peers.sh
+	@cd conformance/kubernetes && go test -count=1 -tags churn -v ./churn
 
 # Titan itself, where no other command is given. K8S_ARGUMENTS are for the suite, as `-run-test=HTTPRouteWeight`.
 conformance-k8s: export K8S_CONTROLLER ?= $(CARGO_TARGET_DIR)/debug/titan kubernetes --kubeconfig {kubeconfig} --address 127.64.0.0/16
