@@ -54,6 +54,19 @@ pub(crate) struct Backends<'c> {
     waiting: BTreeSet<Key>,
 }
 
+/// What came of all that routes name.
+pub(crate) struct Resolved<'c> {
+    /// The documents with the upstreams, by name.
+    pub(crate) documents: BTreeMap<String, Value>,
+    pub(crate) pods: Pods,
+    /// Services that routes name and that have no pods.
+    pub(crate) waiting: BTreeSet<Key>,
+    /// TLS to pods.
+    pub(crate) tls: Policies<'c>,
+    /// Titan's own policies.
+    pub(crate) titan: policies::Policies<'c>,
+}
+
 /// What an upstream follows.
 fn feed_of(service: &Key, port: u16) -> String {
     format!("kubernetes/{}/{}/{port}", service.namespace, service.name)
@@ -77,7 +90,7 @@ pub(crate) fn moved(
         if before.is_none() && !waiting.contains(service) {
             continue;
         }
-        let now = pods_of(slices.clone(), object, port);
+        let now = pods_of(&slices, object, port);
         match before {
             Some(before) if *before == now => {}
             Some(_) if !now.is_empty() => drop(moved.insert(feed, now)),
@@ -111,12 +124,10 @@ impl<'c> Backends<'c> {
         }
     }
 
-    /// The documents with the upstreams, by name, who serves there and who waits for pods, and what came of TLS to them and of Titan's policies.
-    pub(crate) fn into_parts(
-        self,
-    ) -> (BTreeMap<String, Value>, (Pods, BTreeSet<Key>), (Policies<'c>, policies::Policies<'c>))
-    {
-        (self.documents, (self.pods, self.waiting), (self.policies, self.titan))
+    /// What came of all that was resolved.
+    pub(crate) fn resolved(self) -> Resolved<'c> {
+        let Backends { documents, pods, waiting, policies: tls, titan, .. } = self;
+        Resolved { documents, pods, waiting, tls, titan }
     }
 
     /// Those that serve what is sent to this one, for a route of this kind and namespace that is attached to these gateways.
@@ -140,7 +151,7 @@ impl<'c> Backends<'c> {
         };
         let Some(said) = said else { return Ok(Backend::Insecure) };
         let slices = self.slices.get(key).into_iter().flatten().copied();
-        let pods = pods_of(slices, service, port);
+        let pods = pods_of(&slices, service, port);
         if pods.is_empty() {
             self.waiting.insert(key.clone());
             return Ok(Backend::NoPods);
@@ -202,7 +213,7 @@ impl<'c> Backends<'c> {
 
 /// Where the pods of a port listen.
 fn pods_of<'s>(
-    slices: impl Iterator<Item = &'s EndpointSlice> + Clone,
+    slices: &(impl Iterator<Item = &'s EndpointSlice> + Clone),
     service: &Service,
     port: &ServicePort,
 ) -> Vec<SocketAddr> {

@@ -7,7 +7,8 @@
 //!             (Election)
 //! ```
 //!
-//! A burst of news is translated once. Pods that come and go are not translated, but for the first and the last one of a service. An API server that cannot be reached leaves all as it is.
+//! A burst of news is translated once. Pods that come and go are not translated, but for the first and the last one of a service. An API
+//! server that cannot be reached leaves all as it is.
 
 use crate::backends::{self, Pods};
 use crate::credentials::Vault;
@@ -76,7 +77,7 @@ const QUIET: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// How long pods that have come or gone wait for others.
-const MOVING: Duration = Duration::from_millis(50);
+const MOVING: Duration = Duration::from_millis(200);
 
 /// After how long what could not be delivered is tried again.
 const AGAIN: Duration = Duration::from_secs(10);

@@ -1,7 +1,7 @@
 //! From all that is known of a cluster to documents of Titan's configuration, and to the statuses of its objects. Pure.
 
 use crate::attach::{self, Attached, Attaching};
-use crate::backends::{Backend, Backends, Pods, Protocol};
+use crate::backends::{Backend, Backends, Pods, Protocol, Resolved};
 use crate::cluster::{Cluster, Kind};
 use crate::credentials::{Unusable, Vault};
 use crate::gateways::{self, Ours, Socket};
@@ -72,7 +72,8 @@ pub fn translate(
     translating.write_listeners(&gateways, &connections);
     translating.judgements.extend(connections.judgements);
     let Translating { backends, mut documents, judgements, .. } = translating;
-    let (upstreams, (pods, waiting), (policies, titan)) = backends.into_parts();
+    let Resolved { documents: upstreams, pods, waiting, tls: policies, titan } =
+        backends.resolved();
     documents.extend(upstreams);
     documents.extend(titan.documents());
     documents.extend(waits.then(tls_routes::nobody));
