@@ -150,7 +150,7 @@ fn a_source_is_described() {
     let key = report("{ http: { url: 'https://a/b', public_key: RWQ } }");
     assert!(key.contains("this is no public key of minisign"), "{key}");
     assert!(report("{ http: { url: 'https://a/b', interval: 10ms } }").contains("interval"));
-    assert!(report("{ http: { url: 'https://a/b', max_size: 17MiB } }").contains("max_size"));
+    assert!(report("{ http: { url: 'https://a/b', max_size: 33MiB } }").contains("max_size"));
     assert!(
         report("{ http: { url: 'https://a/b', headers: { If-None-Match: x } } }")
             .contains("itself")
