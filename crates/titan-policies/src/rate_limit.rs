@@ -292,7 +292,7 @@ impl RateLimit {
             let plan = self.plans.of(context.findings.claims());
             match &self.shared {
                 None => self.judge(plan, context, cells),
-                Some(shared) => match self.take_leased(shared, plan, context) {
+                Some(shared) => match self.take_leased(shared, (plan, false), context) {
                     Some(outcome) => self.conclude(plan, (outcome, None), cells),
                     // Apart, so that requests that need no call have no room for it.
                     None => Box::pin(self.judge_shared(shared, plan, context, cells)).await,
@@ -409,7 +409,7 @@ impl RateLimit {
     fn take_leased(
         &self,
         shared: &Arc<SharedLimit>,
-        plan: usize,
+        (plan, is_again): (usize, bool),
         context: &PolicyContext<'_>,
     ) -> Option<Outcome> {
         if !shared.is_leased() {
@@ -417,7 +417,7 @@ impl RateLimit {
         }
         let (hash, charge) = (self.hash(context, plan), self.charge(plan, context));
         let name = || self.store_key(shared, plan, context);
-        let outcome = shared.serve(hash, charge, context.worker, name)?;
+        let outcome = shared.serve((hash, is_again), charge, context.worker, name)?;
         (!self.may_wait(&outcome)).then_some(outcome)
     }
 
@@ -435,7 +435,7 @@ impl RateLimit {
             let hash = self.hash(context, plan);
             shared.note_refused(hash, &outcome, context.worker);
             // What is left there may have been taken for this gateway meanwhile.
-            if let Some(outcome) = self.take_leased(shared, plan, context) {
+            if let Some(outcome) = self.take_leased(shared, (plan, true), context) {
                 return Ok((outcome, None));
             }
         }

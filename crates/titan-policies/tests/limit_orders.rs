@@ -235,14 +235,18 @@ fn requests(
 ) -> ([Permits; 4], Vec<(usize, LeaseKey)>) {
     let (mut permits, mut taken) = (<[Permits; 4]>::default(), Vec::new());
     for &key in keys {
-        let served = leases.serve(KEYS[key], Charge::ONE, 1, WriterId::new(writer), 0);
+        let served = leases.serve((KEYS[key], false), Charge::ONE, 1, WriterId::new(writer), 0);
         permits[key].used += u64::from(served.outcome.is_some());
         if let Some(renewal) = served.renewal {
             permits[key].granted += renewal.asked;
             let grant = Grant { permits: renewal.asked, ..Grant::default() };
             leases.granted(renewal, &grant, 0);
             taken.push((key, renewal.key));
-            permits[key].given_back += leases.reclaim(renewal.key, key == 1, 0).unwrap_or(0);
+            let back = leases.reclaim(renewal.key, key == 1, 0).unwrap_or(0);
+            if back > 0 {
+                permits[key].given_back += back;
+                leases.given_back(renewal.key);
+            }
         }
     }
     (permits, taken)

@@ -6,6 +6,7 @@
 //!  resting ------------------------------> renewing -----------------------> resting
 //!     |                                                                         |
 //!     +------- 100 ms after the last batch: what is left is given back <--------+
+//!                       (and no batch is taken before the store has it)
 //! ```
 //!
 //! A key has an entry in a [`Table`], as in the limiter. What it owes there is how busy it is, so that keys that come often displace
@@ -133,10 +134,11 @@ impl Leases {
     }
 
     /// Decides about a request that does not wait, if that can be done here. `now` is in nanoseconds that never go back, and
-    /// `gateways` is how many share the limit.
+    /// `gateways` is how many share the limit. The same request `is_again` asked about where the store had none for it meanwhile:
+    /// it makes its key no busier.
     pub(crate) fn serve(
         &self,
-        hash: u64,
+        (hash, is_again): (u64, bool),
         charge: Charge,
         gateways: u64,
         writer: WriterId,
@@ -145,7 +147,7 @@ impl Leases {
         let debt = |values: &[AtomicU64]| Entry(values).debt(now);
         let Ok(slot) = self.table.find(hash, writer, debt, |_| true) else { return Served::ASK };
         let (entry, rates) = (Entry(slot.values), &self.plans[charge.plan]);
-        let is_busy = entry.note_demand(now);
+        let is_busy = if is_again { entry.is_busy(now) } else { entry.note_demand(now) };
         let taken = entry.take(charge.cost, now);
         if taken.is_some() && !slot.is_kept() {
             return Served::ASK;
@@ -204,8 +206,9 @@ impl Leases {
         is_own.then(|| (held.until * MILLISECOND).saturating_sub(now))
     }
 
-    /// Takes permits away from a key whose time is over, or whatever it has: so many are to be given back. Nothing is known while
-    /// others change the entry.
+    /// Takes permits away from a key whose time is over, or whatever it has: so many are to be given back. If there are any, no
+    /// batch is taken for the key until [`Leases::given_back`]: what is on its way back counts as held. Nothing is known while others
+    /// change the entry.
     pub(crate) fn reclaim(&self, key: LeaseKey, is_whatever: bool, now: u64) -> Option<u64> {
         let entry = self.entry(key);
         if !entry.mark(|pace| pace) {
@@ -213,12 +216,18 @@ impl Leases {
         }
         let is_own = self.table.is_held(key.place, key.hash);
         let permits = if is_own { entry.empty(is_whatever, now) } else { 0 };
-        if permits > 0 {
-            // What the store said of a lack of permits did not know of these.
-            entry.0[3].store(0, Ordering::SeqCst);
+        if permits == 0 {
+            entry.unmark();
+            return Some(0);
         }
-        entry.unmark();
+        // What the store said of a lack of permits did not know of these.
+        entry.0[3].store(0, Ordering::SeqCst);
         Some(permits)
+    }
+
+    /// What was taken away from a key is back, or lost. To be called once after [`Leases::reclaim`] has taken any.
+    pub(crate) fn given_back(&self, key: LeaseKey) {
+        self.entry(key).unmark();
     }
 
     /// The most permits that one of so many gateways holds of a key.

@@ -50,6 +50,12 @@ struct Taking<'l> {
     is_over: bool,
 }
 
+/// Permits on their way back; no batch is taken for their key until this is dropped.
+struct Returning<'l> {
+    leases: &'l Leases,
+    key: LeaseKey,
+}
+
 /// A request that was charged, or was not, and its place if it waits.
 pub(super) type Taken = (Outcome, Option<WaitPermit>);
 
@@ -214,17 +220,18 @@ impl SharedLimit {
         self.leases.is_some() && !self.store.is_left() && self.store.knows_gateways()
     }
 
-    /// Decides about a request that does not wait by permits that were taken ahead, if it can. `key` is its name in the store.
+    /// Decides about a request that does not wait by permits that were taken ahead, if it can: `which` is the hash of its key, and
+    /// whether this was asked about it before. `key` is its name in the store.
     pub(super) fn serve(
         self: &Arc<Self>,
-        hash: u64,
+        which: (u64, bool),
         charge: Charge,
         worker: usize,
         key: impl FnOnce() -> String,
     ) -> Option<Outcome> {
         let TimedLeases { leases, .. } = &**self.leases.as_ref()?;
         let (gateways, writer) = (self.gateways(), WriterId::new(worker));
-        let Served { outcome, renewal } = leases.serve(hash, charge, gateways, writer, self.now());
+        let Served { outcome, renewal } = leases.serve(which, charge, gateways, writer, self.now());
         if let Some(renewal) = renewal {
             tokio::task::spawn_local(Arc::clone(self).lease(key(), renewal, worker));
         }
@@ -256,6 +263,7 @@ impl SharedLimit {
             }
             let reclaimed = leases.reclaim(renewal.key, self.store.is_left(), self.now());
             if let Some(permits) = reclaimed {
+                let _returning = (permits > 0).then(|| Returning { leases, key: renewal.key });
                 return self.give_back(&key, (permits, charged), renewal.key, worker).await;
             }
         }
@@ -329,6 +337,12 @@ impl Drop for Taking<'_> {
         if !self.is_over {
             self.leases.leases.end(self.renewal);
         }
+    }
+}
+
+impl Drop for Returning<'_> {
+    fn drop(&mut self) {
+        self.leases.given_back(self.key);
     }
 }
 

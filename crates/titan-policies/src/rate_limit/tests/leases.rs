@@ -14,7 +14,7 @@ impl Trial {
     }
 
     fn serve(&self, number: u64, now: u64) -> Served {
-        self.0.serve(key(number), Charge::ONE, 1, WriterId::new(0), now)
+        self.0.serve((key(number), false), Charge::ONE, 1, WriterId::new(0), now)
     }
 
     /// Requests until one asks for a batch, which comes at once.
@@ -88,6 +88,9 @@ fn what_is_not_used_in_its_time_is_given_back_once() {
     assert!(trial.passes(1, millis(99)));
     assert!(!trial.passes(1, millis(100)));
     assert_eq!(trial.0.reclaim(renewal.key, false, millis(100)), Some(3));
+    assert_eq!(trial.0.reclaim(renewal.key, true, millis(100)), None, "it is on its way back");
+    assert!((0..100).all(|_| trial.serve(1, millis(100)).renewal.is_none()), "as long as it is");
+    trial.0.given_back(renewal.key);
     assert_eq!(trial.0.reclaim(renewal.key, true, millis(100)), Some(0));
     assert_eq!(trial.0.lasts(renewal.key, millis(100)), None);
     let again = trial.renew(1, millis(300));
@@ -120,6 +123,15 @@ fn what_the_store_has_refused_is_not_asked_again() {
 }
 
 #[test]
+fn a_request_that_is_asked_about_again_makes_its_key_no_busier() {
+    let trial = fast();
+    let again = |now| trial.0.serve((key(1), true), Charge::ONE, 1, WriterId::new(0), now).renewal;
+    assert!(trial.serve(1, 0).renewal.is_none());
+    assert!((0..100).all(|_| again(0).is_none()));
+    assert!((0..10).any(|_| trial.serve(1, 0).renewal.is_some()));
+}
+
+#[test]
 fn many_busy_keys_keep_their_entries() {
     let trial = fast();
     let renewals: Vec<_> = (0..60).map(|number| trial.renew(number, 0)).collect();
@@ -136,7 +148,9 @@ fn nothing_is_taken_ahead_for_requests_that_it_cannot_serve() {
     let most = trial.0.most(0, 1);
     let serve = |cost: u64| {
         let charge = Charge { cost, ..Charge::ONE };
-        (0..50).any(|_| trial.0.serve(key(cost), charge, 1, WriterId::new(0), 0).renewal.is_some())
+        (0..50).any(|_| {
+            trial.0.serve((key(cost), false), charge, 1, WriterId::new(0), 0).renewal.is_some()
+        })
     };
     assert!(serve(most));
     assert!(!serve(most + 1));
