@@ -131,10 +131,13 @@ fn check_stores(fields: &ConfigFields, to: &mut Reading<'_>) {
     for store in &fields.stores {
         // What should have used it may be what an error is about.
         if !to.has_errors() && !to.declared.stores.is_used(store.key.as_str()) {
-            let message = format!("nothing is counted in the store `{}`", store.key);
+            let message = format!("nothing is kept in the store `{}`", store.key);
             let warning = Diagnostic::warning(store.key_span, message);
-            let help = format!("add `shared: {}` to a rate limit, or remove the store", store.key);
-            to.add(warning.label("no rate limit names it").help(help));
+            let help = format!(
+                "add `shared: {0}` to a rate limit or `store: {0}` to `jwt_revocations`, or remove the store",
+                store.key
+            );
+            to.add(warning.label("nothing names it").help(help));
         }
     }
 }

@@ -28,6 +28,7 @@ pub use cors::{CorsHeaders, CorsMethods, CorsOrigin};
 pub use fault::FaultEffect;
 pub use jwt::{
     ClaimHeader, JwksUrl, JwtAlgorithm, JwtKeys, JwtProvider, JwtRevocations, TokenPlace, Url,
+    WithoutRevocations,
 };
 pub(crate) use jwt::{jwt_revocations, parse_url};
 pub(crate) use needs::{

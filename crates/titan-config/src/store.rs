@@ -22,7 +22,7 @@ use std::time::Duration;
 /// A store of Redis or Valkey, and how it is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Store {
-    /// Its name, by which rate limits refer to it.
+    /// Its name, by which rate limits and revoked tokens refer to it.
     pub name: Name,
     /// Where it is, or where its sentinels are; at least one, and more only of sentinels.
     pub addresses: Vec<StoreAddress>,
@@ -91,9 +91,9 @@ impl fmt::Display for StoreAddress {
 
 section! {
     "store", "a store", Any;
-    /// A store of Redis (from 5 on) or Valkey, in which the gateways of a fleet count together. What they keep there has names that
-    /// begin with `titan:` and expires by itself. No gateway depends on it: when it does not respond, policies go on as their
-    /// `without_store` says.
+    /// A store of Redis (from 5 on) or Valkey, in which the gateways of a fleet count together and tell each other what is revoked.
+    /// What they keep there has names that begin with `titan:` and expires by itself. No gateway depends on it: when it does not
+    /// respond, policies go on as their `without_store` says.
     pub(crate) struct StoreFields {
         /// Its URL: `redis://10.0.0.1:6379`, `rediss://redis.example.com:6379` for TLS, or `unix:/run/redis.sock`. The port is 6379
         /// unless the URL says another. Several addresses are those of sentinels.
@@ -108,7 +108,8 @@ section! {
         /// were.
         pub(crate) hash_key: Secret = required(secret(HASH_KEY, parse_hash_key)),
         /// The user of the store's access control lists; it needs the commands `eval`, `evalsha`, `get`, `set`, `time`, `zadd`, `zcard`,
-        /// `zrem`, `zremrangebyscore`, `pexpire`, `ping` and `role` on keys `titan:*`.
+        /// `zrem`, `zremrangebyscore`, `pexpire`, `ping` and `role` on keys `titan:*`, and for revoked tokens `xadd`, `xread`, `xrange`,
+        /// `xdel` and `del`.
         pub(crate) username: Option<String> = optional("the default user", text(USERNAME, parse_username)),
         /// The password: `${file:redis.password}`.
         pub(crate) password: Option<Secret> = optional("none", secret(PASSWORD, parse_secret)),

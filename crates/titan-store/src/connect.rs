@@ -1,6 +1,6 @@
 //! A connection to a store, from the socket to the first reply.
 
-use crate::bounded::Bounded;
+use crate::bounded::{Bounded, Replies};
 use crate::script::ask;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisConnectionInfo, Value, cmd};
@@ -31,6 +31,8 @@ pub(crate) struct Greeting<'s> {
     pub(crate) tls: Option<Arc<ClientConfig>>,
     /// Whether the server is one that keeps something, and not a sentinel.
     pub(crate) is_store: bool,
+    /// How long its replies may be.
+    pub(crate) replies: Replies,
 }
 
 /// A connection, and what moves its bytes, as long as that is polled.
@@ -55,10 +57,13 @@ impl Greeting<'_> {
             .set_response_timeout(None)
             .set_pipeline_buffer_size(QUEUE);
         let info = self.info();
-        let (mut connection, driver) =
-            MultiplexedConnection::new_with_config(&info, Bounded::new(socket), config)
-                .await
-                .map_err(failed)?;
+        let (mut connection, driver) = MultiplexedConnection::new_with_config(
+            &info,
+            Bounded::new(socket, self.replies),
+            config,
+        )
+        .await
+        .map_err(failed)?;
         let mut driver: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(driver);
         let greeted = self.greet(&mut connection);
         let reply = tokio::select! {

@@ -12,6 +12,7 @@
 //! | the connection of one worker: when it is used, given up, and tried again | `link` |
 //! | what is given back before the gateway ends | `leaving` |
 //! | a store | [`store`] |
+//! | what gateways tell each other through it | [`stream`] |
 //! | the thread that finds it, and announces the gateway there | `keeper` |
 //! | the stores of a configuration | [`stores`] |
 
@@ -30,6 +31,8 @@ mod link;
 mod leaving;
 
 pub mod store;
+
+pub mod stream;
 
 mod keeper;
 

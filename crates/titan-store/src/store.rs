@@ -1,5 +1,6 @@
 //! A store, as its users see it.
 
+use crate::bounded::Replies;
 use crate::connect::{Greeting, Opened, Place, told};
 use crate::leaving::{Leaving, Owing};
 use crate::link::Link;
@@ -130,6 +131,11 @@ impl Store {
         KeyHasher(hmac::Context::with_key(&self.hash_key))
     }
 
+    /// A key that only the fleet has, for what goes by that name.
+    pub(crate) fn key_for(&self, name: &str) -> hmac::Tag {
+        hmac::sign(&self.hash_key, format!("titan key {name}").as_bytes())
+    }
+
     /// The beginning of all names that the fleet has in the store.
     pub fn prefix(&self) -> String {
         format!("titan:{}:", self.fleet)
@@ -247,14 +253,19 @@ impl Store {
         }
     }
 
-    /// Connects to the first of its places that can be.
+    /// Connects to the first of its places that can be, for calls of scripts.
     pub(crate) async fn connect(&self) -> Result<Opened, String> {
+        self.connect_for(Replies::Short).await
+    }
+
+    /// The same for replies of that length.
+    pub(crate) async fn connect_for(&self, replies: Replies) -> Result<Opened, String> {
         let mut places = self.places.subscribe();
         let known = places.wait_for(|places| !places.is_empty()).await;
         let places = known.map_err(|error| error.to_string())?.clone();
         let mut reason = "it is nowhere".to_owned();
         for place in places {
-            match self.greeting(true).connect(&place).await {
+            match (Greeting { replies, ..self.greeting(true) }).connect(&place).await {
                 Ok(opened) => return Ok(opened),
                 Err(error) => reason = error,
             }
@@ -263,7 +274,8 @@ impl Store {
     }
 
     pub(crate) fn greeting(&self, is_store: bool) -> Greeting<'_> {
-        Greeting { config: &self.config, tls: self.tls.load_full(), is_store }
+        let (config, tls) = (&self.config, self.tls.load_full());
+        Greeting { config, tls, is_store, replies: Replies::Short }
     }
 
     /// Has the keeper look where the store is.

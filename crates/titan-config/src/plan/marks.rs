@@ -443,7 +443,8 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("max_window", Mark::Larger), ("unsupported", Mark::Scale(&["refuse", "pass"])),
     ]),
     ("jwt_revocations", &[
-        ("file", Mark::Unknown), ("capacity", Mark::Smaller),
+        ("file", Mark::Unknown), ("capacity", Mark::Smaller), ("store", Mark::Need),
+        ("without_store", Mark::Scale(&["deny", "", "keep"])), ("stale_after", Mark::Larger),
     ]),
     ("state", &[("directory", Mark::Neutral), ("history", Mark::Neutral)]),
     ("access_log", &[

@@ -3,8 +3,8 @@
 mod revocations;
 mod url;
 
-pub use revocations::JwtRevocations;
 pub(crate) use revocations::jwt_revocations;
+pub use revocations::{JwtRevocations, WithoutRevocations};
 pub use url::Url;
 pub(crate) use url::parse_url;
 

@@ -25,6 +25,30 @@ pub(super) const ROWS: &[Row] = &[
         "capacity: 7",
     ),
     (
+        "jwt_revocations",
+        "store",
+        "stores: { s: { address: \"redis://127.0.0.1:1\", hash_key: 0123456789abcdef } }\n\
+         jwt_revocations: { file: r, store: s }\n\
+         policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } } } }",
+        "store: Some(Name(\"s\")),",
+    ),
+    (
+        "jwt_revocations",
+        "without_store",
+        "stores: { s: { address: \"redis://127.0.0.1:1\", hash_key: 0123456789abcdef } }\n\
+         jwt_revocations: { file: r, store: s, without_store: deny }\n\
+         policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } } } }",
+        "without_store: Deny",
+    ),
+    (
+        "jwt_revocations",
+        "stale_after",
+        "stores: { s: { address: \"redis://127.0.0.1:1\", hash_key: 0123456789abcdef } }\n\
+         jwt_revocations: { file: r, store: s, stale_after: 7s }\n\
+         policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } } } }",
+        "stale_after: 7s",
+    ),
+    (
         "policy",
         "jwt",
         "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } } } }",
