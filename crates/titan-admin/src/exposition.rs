@@ -36,6 +36,7 @@ pub(crate) use format::Format;
 pub(crate) use things::Others;
 
 use crate::reloads::{Attempts, Cause};
+use crate::revocations::FleetStatus;
 use family::{Family, seconds};
 use page::Page;
 use std::sync::{Mutex, PoisonError};
@@ -99,8 +100,8 @@ pub(crate) struct Sources<'s> {
     pub(crate) metrics: &'s Metrics,
     pub(crate) status: &'s Status,
     pub(crate) attempts: &'s Attempts,
-    /// How many revocations there are and may be, where there is a file for them.
-    pub(crate) revoked: Option<(usize, usize)>,
+    /// How many revocations there are and may be, where there is a file for them, and how gateways tell each other of them.
+    pub(crate) revoked: Option<((usize, usize), Option<FleetStatus>)>,
     /// Calls of the admin interface by name and outcome.
     pub(crate) calls: &'s [(&'s str, &'s str, u64)],
     /// Those of them with a wrong token.
@@ -268,8 +269,8 @@ impl Page {
     }
 
     /// How many there are, and may be.
-    fn revocations(&mut self, revoked: Option<(usize, usize)>) {
-        let Some((count, capacity)) = revoked else { return };
+    fn revocations(&mut self, revoked: Option<((usize, usize), Option<FleetStatus>)>) {
+        let Some(((count, capacity), fleet)) = revoked else { return };
         let entries =
             Family::gauge("titan_jwt_revocations", "Entries in the store of revoked tokens.");
         let most = Family::gauge(
@@ -279,6 +280,38 @@ impl Page {
         );
         for (family, number) in [(entries, count), (most, capacity)] {
             self.single(family, number);
+        }
+        fleet.iter().for_each(|fleet| self.revocations_of_fleet(fleet));
+    }
+
+    fn revocations_of_fleet(&mut self, fleet: &FleetStatus) {
+        let FleetStatus { is_in_sync, unpublished, received, unreadable, refills } = *fleet;
+        let in_sync = Family::gauge(
+            "titan_jwt_revocations_in_sync",
+            "Whether the gateway has lately heard all that others have revoked.",
+        );
+        self.single(in_sync, u8::from(is_in_sync));
+        let family = Family::gauge(
+            "titan_jwt_revocations_unpublished",
+            "Entries of revoked tokens that other gateways cannot know of yet.",
+        );
+        self.single(family, unpublished);
+        let families = [
+            Family::counter(
+                "titan_jwt_revocations_received_total",
+                "Entries of revoked tokens heard from other gateways that were news.",
+            ),
+            Family::counter(
+                "titan_jwt_revocations_unreadable_total",
+                "Entries in the store of the fleet that none of its gateways has written.",
+            ),
+            Family::counter(
+                "titan_jwt_revocations_refills_total",
+                "How often the store of the fleet has lost the revoked tokens, and got them again.",
+            ),
+        ];
+        for (family, count) in families.into_iter().zip([received, unreadable, refills]) {
+            self.single(family, count);
         }
     }
 }

@@ -38,11 +38,11 @@ pub mod orders;
 
 mod reloads;
 
-mod exposition;
-
 pub mod http;
 
 mod revocations;
+
+mod exposition;
 
 mod identity;
 

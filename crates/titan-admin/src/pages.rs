@@ -234,7 +234,7 @@ impl Pages {
             }
             (Call::Tap, Some(_)) => recorder::tap(&self.status.recorder(), &request),
             (Call::ListRevocations | Call::Revoke | Call::Restore, Some(_)) => {
-                self.revocations(call, &request)
+                self.revocations(call, &request).await
             }
         }
     }
@@ -272,11 +272,13 @@ impl Pages {
         }
     }
 
-    fn revocations(&self, call: Call, request: &Request) -> Response {
+    async fn revocations(&self, call: Call, request: &Request) -> Response {
         let Some(store) = self.store.upgrade() else { return revocations::no_store() };
         match call {
-            Call::Revoke => revocations::revoke(&store, request),
-            Call::Restore => revocations::restore(&store, calls::last_segment(request.head.path())),
+            Call::Revoke => revocations::revoke(&store, request).await,
+            Call::Restore => {
+                revocations::restore(&store, calls::last_segment(request.head.path())).await
+            }
             _ => revocations::list(&store, request.head.query()),
         }
     }
@@ -293,13 +295,15 @@ impl Pages {
     }
 
     fn metrics(&self, head: &RequestHead) -> Response {
-        let revoked = self.store.upgrade().map(|store| store.count(revocations::now()));
+        let store = self.store.upgrade();
+        let revoked = store.as_ref().map(|store| store.count(revocations::now()));
+        let fleet = store.and_then(|store| store.fleet_status());
         let calls: Vec<_> = self.audit.counts().collect();
         let sources = Sources {
             metrics: &self.metrics,
             status: &self.status,
             attempts: &self.reloads.attempts(),
-            revoked,
+            revoked: revoked.map(|counts| (counts, fleet)),
             calls: &calls,
             wrong_tokens: self.access.refused(),
             started: self.started,

@@ -1,17 +1,26 @@
 //! Tokens revoked before they expire: in memory, and on disk.
 
 mod entry;
+
 mod log;
+
+mod entries;
+
+mod fleet;
+
 mod pages;
+
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub(crate) use fleet::FleetStatus;
 pub use log::RevocationStoreError;
 pub(crate) use pages::{list, no_store, restore, revoke};
 
-use entry::{Entry, Tokens, TokensKey};
+use entries::Entries;
+use entry::{Entry, Tokens};
+use fleet::Fleet;
 use log::{Log, Record};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -28,25 +37,18 @@ pub struct RevocationStore {
     capacity: usize,
     /// The issuers that tokens can have; none if any issuer is accepted.
     issuers: Option<Vec<String>>,
+    /// The other gateways, if they and this one tell each other.
+    fleet: Option<Fleet>,
 }
 
 struct Inner {
     entries: Entries,
+    /// The greatest stamp that was seen.
+    clock: u64,
     /// `None` while another process may have the file.
     log: Option<Log>,
     /// What is to be said, once.
     warning: Option<String>,
-}
-
-/// The entries, in the ways that they are looked for.
-#[derive(Default)]
-struct Entries {
-    by_id: BTreeMap<u64, Entry>,
-    by_target: HashMap<TokensKey, u64>,
-    /// With when their tokens end.
-    by_end: BTreeSet<(u64, u64)>,
-    /// The id of the next one.
-    next: u64,
 }
 
 /// What became of a request to revoke tokens.
@@ -77,13 +79,17 @@ const SLACK: usize = 1024;
 impl RevocationStore {
     /// Remembers in that file, once that is open, what is revoked. What it says is in force in [`RevocationStore::table`].
     pub fn new(path: &Path, capacity: usize, config: &Config) -> RevocationStore {
-        let inner = Inner { entries: Entries::default(), log: None, warning: None };
+        let fleet = config.jwt_revocations.as_ref().and_then(Fleet::of);
+        let table = Revocations::default();
+        fleet.iter().for_each(|fleet| fleet.distrust(&table));
+        let entries = Entries::new(fleet.is_some());
         RevocationStore {
-            inner: Mutex::new(inner),
-            table: Revocations::default(),
+            inner: Mutex::new(Inner { entries, clock: 0, log: None, warning: None }),
+            table,
             path: path.to_owned(),
             capacity,
             issuers: issuers(config),
+            fleet,
         }
     }
 
@@ -103,7 +109,7 @@ impl RevocationStore {
     }
 
     fn open_at(&self, now: u64) -> Result<(), RevocationStoreError> {
-        let mut entries = Entries { next: 1, ..Entries::default() };
+        let mut entries = Entries::new(self.fleet.is_some());
         let (log, found) = Log::open(&self.path, |record| entries.take(record))?;
         let warning = (found.torn > 0).then(|| {
             format!(
@@ -112,13 +118,17 @@ impl RevocationStore {
                 found.torn
             )
         });
-        entries.by_id.values().for_each(|entry| self.table.add(&entry.revocation()));
-        let mut inner = Inner { entries, log: Some(log), warning };
+        let in_force = entries.behind(0);
+        in_force.for_each(|entry| self.table.add(&entry.revocation()));
+        let clock = entries.all().map(|entry| entry.stamp).max().unwrap_or(0);
+        let mut inner = Inner { entries, clock, log: Some(log), warning };
         inner.evict(&self.table, now);
         if !inner.is_sound() || inner.is_worth_compacting() {
             inner.compact().map_err(|error| RevocationStoreError::Io(self.path.clone(), error))?;
         }
         *self.lock() = inner;
+        // What was heard of others while another process had the file is not in it.
+        self.fleet.iter().for_each(Fleet::start_over);
         Ok(())
     }
 
@@ -154,46 +164,69 @@ impl RevocationStore {
         if tokens.have_ended(now) {
             return Err(Refused::Ended);
         }
-        let known = inner.entries.with(&tokens.target()).cloned();
-        let entry = match &known {
-            None if inner.entries.by_id.len() >= self.capacity => return Err(Refused::Full),
-            None => Entry { id: inner.entries.next, tokens },
-            Some(known) => Entry { id: known.id, tokens: known.tokens.and(&tokens) },
-        };
-        if known.as_ref() != Some(&entry) {
-            inner.write(&Record::Add(entry.clone())).map_err(Refused::Disk)?;
-            self.table.add(&entry.revocation());
-            inner.entries.put(entry.clone());
-            inner.compact_if_worth_it();
+        let known = inner.entries.with(&tokens.target()).filter(|it| !it.is_withdrawn).cloned();
+        if known.is_none() && inner.entries.len() >= self.capacity {
+            return Err(Refused::Full);
         }
-        Ok(if known.is_some() { Outcome::Known(entry) } else { Outcome::Added(entry) })
+        let (id, tokens) = match &known {
+            None => (inner.entries.next, tokens),
+            Some(known) => (known.id, known.tokens.and(&tokens)),
+        };
+        if let Some(known) = known.filter(|known| known.tokens == tokens) {
+            return Ok(Outcome::Known(known));
+        }
+        let entry = Entry { id, tokens, stamp: self.stamp(&inner, now), is_withdrawn: false };
+        let is_new = id == inner.entries.next;
+        inner.write(&[Record::Add(entry.clone())]).map_err(Refused::Disk)?;
+        self.put(&mut inner, entry.clone());
+        Ok(if is_new { Outcome::Added(entry) } else { Outcome::Known(entry) })
     }
 
-    /// Removes an entry, so that its tokens are accepted again. False if there is no such entry.
-    fn lift(&self, id: u64, now: u64) -> io::Result<bool> {
+    /// Removes an entry, so that its tokens are accepted again. None if there is no such entry.
+    fn lift(&self, id: u64, now: u64) -> io::Result<Option<Entry>> {
         let mut inner = self.lock();
         inner.evict(&self.table, now);
-        let Some(entry) = inner.entries.by_id.get(&id).cloned() else { return Ok(false) };
-        inner.write(&Record::Remove(id))?;
+        let known = inner.entries.of(id).filter(|entry| !entry.is_withdrawn).cloned();
+        let Some(entry) = known else { return Ok(None) };
+        if self.fleet.is_some() {
+            let stamp = self.stamp(&inner, now);
+            let withdrawn = Entry { stamp, is_withdrawn: true, ..entry.clone() };
+            inner.write(&[Record::Add(withdrawn.clone())])?;
+            self.put(&mut inner, withdrawn);
+            return Ok(Some(entry));
+        }
+        inner.write(&[Record::Remove(id)])?;
         self.table.remove(&entry.revocation());
         inner.entries.remove(id);
         inner.compact_if_worth_it();
-        Ok(true)
+        Ok(Some(entry))
+    }
+
+    /// Puts an entry in force that is in the file.
+    fn put(&self, inner: &mut Inner, entry: Entry) {
+        inner.apply(&self.table, entry);
+        inner.compact_if_worth_it();
+        self.fleet.iter().for_each(Fleet::wake);
+    }
+
+    /// Later than all that is known; 0 where nobody compares.
+    fn stamp(&self, inner: &Inner, now: u64) -> u64 {
+        let stamp = (1000 * now).max(inner.clock.saturating_add(1));
+        self.fleet.as_ref().map_or(0, |_| stamp)
     }
 
     /// So many entries behind that id, in their order.
     fn list(&self, after: u64, most: usize, now: u64) -> Vec<Entry> {
         let mut inner = self.lock();
         inner.evict(&self.table, now);
-        let behind = inner.entries.by_id.range(after.saturating_add(1)..);
-        behind.map(|(_, entry)| entry.clone()).take(most).collect()
+        inner.entries.behind(after).take(most).cloned().collect()
     }
 
     /// How many entries there are, and how many there may be.
     pub(crate) fn count(&self, now: u64) -> (usize, usize) {
         let mut inner = self.lock();
         inner.evict(&self.table, now);
-        (inner.entries.by_id.len(), self.capacity)
+        (inner.entries.len(), self.capacity)
     }
 
     /// What a panic has left is as good as before it: every change is made in the file first, and then as a whole.
@@ -205,22 +238,32 @@ impl RevocationStore {
 impl Inner {
     /// Forgets the entries whose tokens have ended.
     fn evict(&mut self, table: &Revocations, now: u64) {
-        while let Some(&(_, id)) = self.entries.by_end.first() {
-            let Some(entry) = self.entries.by_id.get(&id) else { return };
+        while let Some(entry) = self.entries.first_to_end() {
             if !entry.tokens.have_ended(now) {
                 return;
             }
+            let id = entry.id;
             table.remove(&entry.revocation());
             self.entries.remove(id);
         }
     }
 
-    /// Writes a line, to a new file where the old one cannot be trusted.
-    fn write(&mut self, record: &Record) -> io::Result<()> {
+    /// Has an entry, and has workers do what it says.
+    fn apply(&mut self, table: &Revocations, entry: Entry) {
+        self.clock = self.clock.max(entry.stamp);
+        match entry.is_withdrawn {
+            true => table.remove(&entry.revocation()),
+            false => table.add(&entry.revocation()),
+        }
+        self.entries.put(entry);
+    }
+
+    /// Writes lines, to a new file where the old one cannot be trusted.
+    fn write(&mut self, records: &[Record]) -> io::Result<()> {
         if !self.is_sound() {
             self.compact()?;
         }
-        self.log()?.append(record)
+        self.log()?.append(records)
     }
 
     fn is_sound(&self) -> bool {
@@ -229,7 +272,7 @@ impl Inner {
 
     fn is_worth_compacting(&self) -> bool {
         let lines = self.log.as_ref().map_or(0, Log::lines);
-        lines > 2 * self.entries.by_id.len() + SLACK
+        lines > 2 * self.entries.all().len() + SLACK
     }
 
     fn log(&mut self) -> io::Result<&mut Log> {
@@ -247,49 +290,9 @@ impl Inner {
     }
 
     fn compact(&mut self) -> io::Result<()> {
-        let Inner { entries, log, warning: _ } = self;
+        let Inner { entries, log, .. } = self;
         let Some(log) = log else { return Ok(()) };
-        log.rewrite(entries.next, entries.by_id.values())
-    }
-}
-
-impl Entries {
-    fn with(&self, target: &TokensKey) -> Option<&Entry> {
-        self.by_id.get(self.by_target.get(target)?)
-    }
-
-    /// Does what a line of the file says.
-    fn take(&mut self, record: Record) -> Result<(), String> {
-        match record {
-            Record::Start { form: _, next } => self.next = next,
-            Record::Add(entry) => {
-                // One that had ended by then was forgotten without a line.
-                if let Some(before) = self.by_target.get(&entry.tokens.target()).copied() {
-                    self.remove(before);
-                }
-                self.put(entry);
-            }
-            Record::Remove(id) => {
-                self.remove(id).ok_or_else(|| format!("there is no entry {id} to remove"))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// In place of the one with its id, which is of the same target.
-    fn put(&mut self, entry: Entry) {
-        self.remove(entry.id);
-        self.next = self.next.max(entry.id.saturating_add(1));
-        self.by_target.insert(entry.tokens.target(), entry.id);
-        self.by_end.insert((entry.tokens.ends, entry.id));
-        self.by_id.insert(entry.id, entry);
-    }
-
-    fn remove(&mut self, id: u64) -> Option<Entry> {
-        let entry = self.by_id.remove(&id)?;
-        self.by_target.remove(&entry.tokens.target());
-        self.by_end.remove(&(entry.tokens.ends, id));
-        Some(entry)
+        log.rewrite(entries.next, entries.all())
     }
 }
 

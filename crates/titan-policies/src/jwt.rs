@@ -28,6 +28,7 @@ pub use cells::JwtCells;
 use key_ring::KeyRing;
 use keys::Unverified;
 use places::{Found, NoToken};
+use revocations::is_revocable;
 use serde_json::{Map, Value};
 use std::cell::Cell;
 use std::io;
@@ -50,6 +51,8 @@ refusals! {
     TOKEN_INVALID Gateway UNAUTHORIZED "token-invalid" "The token is not valid.";
     /// The keys that a token is to be checked with were not fetched yet, or too long ago.
     TOKEN_KEYS Gateway SERVICE_UNAVAILABLE "token-keys" "Tokens cannot be checked at the moment.";
+    /// The gateway cannot know whether a token was revoked: it was cut off from the others for too long.
+    TOKEN_REVOCATIONS Gateway SERVICE_UNAVAILABLE "token-revocations" "Tokens cannot be checked at the moment.";
     /// The request brings several tokens.
     TOKEN_AMBIGUOUS Gateway BAD_REQUEST "token-ambiguous" "The request carries more than one token.";
 }
@@ -135,6 +138,8 @@ refusals! {
     Claim "claim";
     /// It was revoked.
     Revoked "revoked";
+    /// It may have been revoked: the gateway has not heard of others for too long.
+    NoRevocations "no-revocations";
 }
 
 impl Policy for Jwt {
@@ -340,6 +345,9 @@ impl Jwt {
     /// Whether it is not revoked. One that was not is looked up again when something was added since.
     fn check_revoked(&self, verified: &Verified, now: Duration) -> Result<(), Refusal> {
         let Some(revocations) = &self.revocations else { return Ok(()) };
+        if !revocations.is_fresh() && is_revocable(&verified.token.claims) {
+            return Err(Refusal::NoRevocations);
+        }
         // Before the table is read: what is added meanwhile is looked up the next time.
         let edition = revocations.edition();
         if verified.cleared.get() != edition {
@@ -494,8 +502,10 @@ pub(crate) fn keep_fresh<'j>(
 /// Counts a refusal, and has the client told of it.
 fn refuse(refusal: Refusal, cells: &JwtCells, findings: &mut Findings) -> Error {
     cells.refused[refusal as usize].add(1);
-    if refusal == Refusal::NoKeys {
-        return TOKEN_KEYS.into();
+    match refusal {
+        Refusal::NoKeys => return TOKEN_KEYS.into(),
+        Refusal::NoRevocations => return TOKEN_REVOCATIONS.into(),
+        _ => {}
     }
     findings.token_challenge = Some(TokenChallenge::Invalid);
     TOKEN_INVALID.into()

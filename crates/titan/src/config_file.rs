@@ -247,7 +247,7 @@ fn masked(bad: BadCredentials, config: &Config) -> BadCredentials {
 
 /// The file of the revoked tokens, where there is to be one. It is not opened yet.
 pub(crate) fn revocations(config: &Config, file: &Path) -> Option<RevocationStore> {
-    let JwtRevocations { file: named, capacity } = config.jwt_revocations.as_ref()?;
+    let JwtRevocations { file: named, capacity, .. } = config.jwt_revocations.as_ref()?;
     let capacity = capacity.get().try_into().unwrap_or(usize::MAX);
     Some(RevocationStore::new(&folder_of(file).join(named), capacity, config))
 }

@@ -176,6 +176,9 @@ fn run_after(
         terminal::say(&greeting.text());
         greeting.tell(&log);
         let demo = demo.map(|(_, upstream)| upstream);
+        if let Some(store) = &store {
+            store.follow(gateway.status(), log.clone())?;
+        }
         let in_force = file.zip(state).map(|(file, state)| InForce {
             file: file.to_owned(),
             config: Arc::clone(&config),
@@ -323,7 +326,7 @@ async fn serve(
         None => servers.admin.release(),
     }
     drop(upgrading);
-    servers.store = None;
+    servers.store.iter().for_each(|store| store.close());
     let what = "draining; a second signal stops the gateway at once";
     log.tell(event(LogLevel::Info, "draining", what));
     loop {

@@ -64,7 +64,15 @@ const ARROWS: &[Arrows] = &[
     },
     Arrows {
         from: "titan-admin",
-        to: &["titan-config", "titan-h1", "titan-http", "titan-io", "titan-observe", "titan-proxy"],
+        to: &[
+            "titan-config",
+            "titan-h1",
+            "titan-http",
+            "titan-io",
+            "titan-observe",
+            "titan-proxy",
+            "titan-store",
+        ],
         never: &[],
     },
     Arrows {

@@ -27,6 +27,10 @@ policies:
   few: { rate_limit: { rates: 1/h } }
 ";
 
+/// How a gateway is doing with others.
+const FLEET: FleetStatus =
+    FleetStatus { is_in_sync: true, unpublished: 1, received: 4, unreadable: 6, refills: 8 };
+
 /// Starts a gateway and sends it requests: one that succeeds, one that fails, one without a route.
 fn served() -> Gateway {
     let gateway =
@@ -83,7 +87,7 @@ fn written(
         metrics: &gateway.metrics(),
         status: &gateway.status(),
         attempts: &reloads.attempts(),
-        revoked: Some((2, 7)),
+        revoked: Some(((2, 7), Some(FLEET))),
         calls: &[("reload", "done", 3)],
         wrong_tokens: 5,
         started: UNIX_EPOCH,
@@ -409,6 +413,11 @@ fn every_family_is_there() {
     titan_http2_streams_opened_total counter
     titan_jwt_revocations gauge
     titan_jwt_revocations_capacity gauge
+    titan_jwt_revocations_in_sync gauge
+    titan_jwt_revocations_received_total counter
+    titan_jwt_revocations_refills_total counter
+    titan_jwt_revocations_unpublished gauge
+    titan_jwt_revocations_unreadable_total counter
     titan_memory_bytes gauge
     titan_memory_limit_bytes gauge
     titan_metrics_folded gauge

@@ -10,10 +10,20 @@ use titan_proxy::{Revocation, Revoked};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "EntryJson", into = "EntryJson")]
 pub(crate) struct Entry {
-    /// Never given to another one.
+    /// Never given to another one, and this gateway's own.
     pub(super) id: u64,
     pub(super) tokens: Tokens,
+    /// When it became what it is, in milliseconds since 1970, and later than whatever was known of these tokens then. 0 where
+    /// gateways do not tell each other.
+    pub(super) stamp: u64,
+    /// Whether the tokens are accepted again: so that those hear of it who know them as revoked.
+    pub(super) is_withdrawn: bool,
 }
+
+/// An entry as a client sees it, and whether all gateways can know of it, where there are others.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(super) struct Shown(EntryJson);
 
 /// Tokens that are refused, and for how long.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -37,8 +47,39 @@ pub(super) struct TokensKey {
 pub(super) const MAX_NAME: usize = 1024;
 /// The end of the year 9999, in seconds since 1970. What is later was meant as milliseconds.
 const MAX_DATE: u64 = 253_402_300_799;
+/// The same in milliseconds, and as much again for those that followed it within a millisecond.
+const MAX_STAMP: u64 = 2 * 1000 * MAX_DATE;
 
 impl Entry {
+    /// What this and `other`, which was known elsewhere of the same tokens, come to: wherever they meet, and however often. What
+    /// is later counts; of two that revoke, what either does. In doubt tokens are revoked.
+    pub(super) fn merged(&self, other: &Entry) -> Entry {
+        let stamp = self.stamp.max(other.stamp);
+        let (later, tokens) = match (self.is_withdrawn, other.is_withdrawn) {
+            (false, false) => (self, self.tokens.and(&other.tokens)),
+            (true, false) if other.stamp >= self.stamp => (other, other.tokens.clone()),
+            (false, true) if self.stamp >= other.stamp => (self, self.tokens.clone()),
+            // Known for as long as whatever it withdraws, in one form wherever the two meet.
+            (true, _) | (_, true) => {
+                let tokens = self.tokens.and(&other.tokens);
+                let later = if self.is_withdrawn { self } else { other };
+                (later, tokens)
+            }
+        };
+        Entry { id: self.id, tokens, stamp, is_withdrawn: later.is_withdrawn }
+    }
+
+    /// Whether both say the same, whatever their ids.
+    pub(super) fn says(&self, other: &Entry) -> bool {
+        *self == Entry { id: self.id, ..other.clone() }
+    }
+
+    /// For clients. `is_published` where there are others to tell.
+    pub(super) fn shown(self, is_published: Option<bool>) -> Shown {
+        let entry = EntryJson::from(Entry { stamp: 0, ..self });
+        Shown(EntryJson { published: is_published, ..entry })
+    }
+
     /// The same in the form that workers use.
     pub(super) fn revocation(&self) -> Revocation {
         let Tokens { of, issuer, ends } = &self.tokens;
@@ -87,6 +128,16 @@ struct EntryJson {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     iss: Option<Arc<str>>,
     exp: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    stamp: u64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    withdrawn: bool,
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    published: Option<bool>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 #[derive(Deserialize)]
@@ -103,19 +154,24 @@ impl TryFrom<EntryJson> for Entry {
     type Error = &'static str;
 
     fn try_from(written: EntryJson) -> Result<Entry, &'static str> {
-        let EntryJson { id, jti, sub, iat, iss, exp } = written;
-        Ok(Entry { id, tokens: TokensJson { jti, sub, iat, iss, exp }.try_into()? })
+        let EntryJson { id, jti, sub, iat, iss, exp, stamp, withdrawn, published: _ } = written;
+        if stamp > MAX_STAMP {
+            return Err("`stamp` must be a Unix time in milliseconds");
+        }
+        let tokens = TokensJson { jti, sub, iat, iss, exp }.try_into()?;
+        Ok(Entry { id, tokens, stamp, is_withdrawn: withdrawn })
     }
 }
 
 impl From<Entry> for EntryJson {
     fn from(entry: Entry) -> EntryJson {
-        let Entry { id, tokens: Tokens { of, issuer, ends } } = entry;
+        let Entry { id, tokens: Tokens { of, issuer, ends }, stamp, is_withdrawn } = entry;
         let (jti, sub, iat) = match of {
             Revoked::Token(name) => (Some(name), None, None),
             Revoked::Subject(name, issued) => (None, Some(name), Some(issued.as_secs())),
         };
-        EntryJson { id, jti, sub, iat, iss: issuer, exp: ends }
+        let (iss, exp, withdrawn) = (issuer, ends, is_withdrawn);
+        EntryJson { id, jti, sub, iat, iss, exp, stamp, withdrawn, published: None }
     }
 }
 

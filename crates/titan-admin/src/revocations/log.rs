@@ -137,15 +137,17 @@ impl Log {
         self.is_sound = false;
     }
 
-    /// Writes one more line; it is on the disk when this returns.
-    pub(super) fn append(&mut self, record: &Record) -> io::Result<()> {
-        let mut line = Vec::new();
-        let hash = write(&mut line, self.hash, record)?;
+    /// Writes more lines; they are on the disk when this returns.
+    pub(super) fn append(&mut self, records: &[Record]) -> io::Result<()> {
+        let (mut lines, mut hash) = (Vec::new(), self.hash);
+        for record in records {
+            hash = write(&mut lines, hash, record)?;
+        }
         self.is_sound = false;
-        self.file.write_all(&line)?;
+        self.file.write_all(&lines)?;
         self.file.sync_data()?;
         self.is_sound = true;
-        (self.hash, self.lines) = (hash, self.lines + 1);
+        (self.hash, self.lines) = (hash, self.lines + records.len());
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! `/jwt/revocations`: tokens are revoked and listed, and revocations removed.
 
-use super::entry::{Entry, Tokens};
+use super::entry::{Shown, Tokens};
 use super::{Outcome, Refused, RevocationStore, now};
 use crate::http::{Request, Response, media_type};
 use serde::Serialize;
@@ -22,7 +22,7 @@ struct Page {
 /// A part of the list.
 #[derive(Serialize)]
 struct Listing {
-    revocations: Vec<Entry>,
+    revocations: Vec<Shown>,
     /// What to ask for the rest with, as `after`.
     next: Option<u64>,
     count: usize,
@@ -35,8 +35,8 @@ pub(crate) fn no_store() -> Response {
     Response::problem(Status::NOT_FOUND, detail)
 }
 
-/// Revokes the tokens that the body tells of.
-pub(crate) fn revoke(store: &RevocationStore, request: &Request) -> Response {
+/// Revokes the tokens that the body tells of. Waits for a moment until other gateways can know of it.
+pub(crate) async fn revoke(store: &RevocationStore, request: &Request) -> Response {
     if !media_type(&request.head).eq_ignore_ascii_case(JSON.as_bytes()) {
         let detail = "send `Content-Type: application/json`";
         return Response::problem(Status::BAD_REQUEST, detail);
@@ -45,19 +45,26 @@ pub(crate) fn revoke(store: &RevocationStore, request: &Request) -> Response {
         Ok(tokens) => tokens,
         Err(error) => return Response::problem(Status::BAD_REQUEST, &error.to_string()),
     };
-    match store.revoke(tokens, now()) {
-        Ok(Outcome::Added(entry)) => Response::json(Status::CREATED, &entry),
-        Ok(Outcome::Known(entry)) => Response::json(Status::OK, &entry),
-        Err(refused) => refused.response(),
-    }
+    let (status, entry) = match store.revoke(tokens, now()) {
+        Ok(Outcome::Added(entry)) => (Status::CREATED, entry),
+        Ok(Outcome::Known(entry)) => (Status::OK, entry),
+        Err(refused) => return refused.response(),
+    };
+    let is_published = store.published(entry.id).await;
+    Response::json(status, &entry.shown(is_published))
 }
 
 /// Removes the entry with that id, so that its tokens are accepted again.
-pub(crate) fn restore(store: &RevocationStore, id: &[u8]) -> Response {
-    match number(id).map(|id| store.lift(id, now())) {
-        Some(Ok(true)) => Response::empty(Status::NO_CONTENT),
-        Some(Ok(false)) | None => no_entry(),
-        Some(Err(error)) => Refused::Disk(error).response(),
+pub(crate) async fn restore(store: &RevocationStore, id: &[u8]) -> Response {
+    let Some(id) = number(id) else { return no_entry() };
+    let entry = match store.lift(id, now()) {
+        Ok(Some(entry)) => entry,
+        Ok(None) => return no_entry(),
+        Err(error) => return Refused::Disk(error).response(),
+    };
+    match store.published(id).await {
+        None | Some(true) => Response::empty(Status::NO_CONTENT),
+        Some(false) => Response::json(Status::ACCEPTED, &entry.shown(Some(false))),
     }
 }
 
@@ -72,7 +79,12 @@ pub(crate) fn list(store: &RevocationStore, query: Option<&[u8]>) -> Response {
     entries.truncate(limit);
     let next = entries.last().filter(|_| !is_all).map(|entry| entry.id);
     let (count, capacity) = store.count(now());
-    Response::json(Status::OK, &Listing { revocations: entries, next, count, capacity })
+    let shown = entries.into_iter().map(|entry| {
+        let is_published = store.is_published(entry.id);
+        entry.shown(is_published)
+    });
+    let listing = Listing { revocations: shown.collect(), next, count, capacity };
+    Response::json(Status::OK, &listing)
 }
 
 fn no_entry() -> Response {

@@ -8,7 +8,7 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Revoked tokens. Clones share one table: what is added to one is refused by every worker that has another.
 #[derive(Clone, Default)]
@@ -41,6 +41,9 @@ struct Table {
     /// Changed one by one: what is copied for a change is one of many.
     shards: Box<[ArcSwap<Shard>]>,
     hasher: RandomState,
+    started: Instant,
+    /// In milliseconds since it was started: until when it is not too old to be trusted. [`NEVER_STALE`] without such a time.
+    fresh_until: AtomicU64,
 }
 
 /// What is known of some of the names; only rules that say something are there.
@@ -63,6 +66,8 @@ struct Rule {
 const SHARDS: usize = 256;
 /// Before anything was added.
 const FIRST: u64 = 1;
+/// A table that is all that there is to know.
+const NEVER_STALE: u64 = u64::MAX;
 
 impl Revocations {
     /// Refuses these tokens, also those that workers remember as good: every request that begins when this has
@@ -82,6 +87,20 @@ impl Revocations {
     /// Removes the revocation.
     pub fn remove(&self, revocation: &Revocation) {
         self.change(&revocation.of, revocation.issuer.as_deref(), None);
+    }
+
+    /// Refuses all tokens that could be revoked, from `after` on, unless this is called again until then. Who never calls it has a
+    /// table that does not depend on what others know.
+    pub fn distrust_after(&self, after: Duration) {
+        let at = self.0.started.elapsed().saturating_add(after).as_millis();
+        let at = u64::try_from(at).unwrap_or(NEVER_STALE);
+        self.0.fresh_until.store(at, Ordering::Release);
+    }
+
+    /// Whether it may be used, or is too old.
+    pub(super) fn is_fresh(&self) -> bool {
+        let until = self.0.fresh_until.load(Ordering::Acquire);
+        until == NEVER_STALE || self.0.started.elapsed().as_millis() < u128::from(until)
     }
 
     fn change(&self, of: &Revoked, issuer: Option<&str>, rule: Option<&Rule>) {
@@ -154,8 +173,15 @@ impl Default for Table {
             edition: AtomicU64::new(FIRST),
             shards: std::iter::repeat_with(ArcSwap::default).take(SHARDS).collect(),
             hasher: RandomState::new(),
+            started: Instant::now(),
+            fresh_until: AtomicU64::new(NEVER_STALE),
         }
     }
+}
+
+/// Whether a token with these claims has anything that it could be revoked by.
+pub(super) fn is_revocable(claims: &Map<String, Value>) -> bool {
+    claims.contains_key("jti") || claims.contains_key("sub")
 }
 
 impl Rule {

@@ -16,7 +16,7 @@ use titan_observe::destination::DestinationFigures;
 use titan_observe::recorder::Recorder;
 use titan_otlp::figures::ExporterFigures;
 use titan_policies::jwt::KeySetStatus;
-use titan_store::store::StoreStatus;
+use titan_store::store::{Store, StoreStatus};
 use titan_upstream::cells::UpstreamCells;
 use titan_upstream::concurrency::ConcurrencyStatus;
 use titan_upstream::endpoint::{Endpoint, EndpointStatus};
@@ -154,6 +154,11 @@ impl Status {
     /// The stores that gateways count together in.
     pub fn stores(&self) -> Vec<StoreStatus> {
         self.current.load().stores.status()
+    }
+
+    /// The one of that name.
+    pub fn store(&self, name: &str) -> Option<Arc<Store>> {
+        self.current.load().stores.named(name).cloned()
     }
 
     /// Every endpoint of every upstream.

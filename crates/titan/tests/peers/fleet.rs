@@ -1,6 +1,7 @@
 //! Gateways that count together in Redis: what passes over all of them, and what happens when it is gone, slow, or not Redis.
 
 mod redis;
+mod revoked;
 
 use crate::client::{Client, Response};
 use crate::gateway::Gateway;

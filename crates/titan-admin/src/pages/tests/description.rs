@@ -553,6 +553,12 @@ async fn every_response_is_described_and_every_described_one_is_served() {
         served.note(&api, call, &without.responds(&good(call)).await);
     }
     served.note(&api, Call::Revoke, &desk.responds(&good(Call::Revoke)).await);
+    let (_cut_off, of_fleet) = revocations::tests::cut_off();
+    let of_fleet = Desk::with_store(Some(Arc::new(of_fleet)));
+    let body = "{\"jti\":\"a\",\"exp\":9999999999}";
+    let ask = Ask { body, ..good(Call::Revoke) };
+    served.note(&api, Call::Revoke, &of_fleet.responds(&ask).await);
+    served.note(&api, Call::Restore, &of_fleet.responds(&good(Call::Restore)).await);
     place.fails(&store);
     let (call, ask) = (Call::Restore, Ask { target: "/jwt/revocations/2", ..good(Call::Restore) });
     served.note(&api, call, &desk.responds(&ask).await);

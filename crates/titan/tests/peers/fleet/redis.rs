@@ -23,6 +23,16 @@ impl Redis {
         Redis::with(own_address(), &[])
     }
 
+    /// One that has what it was told when it is started again.
+    pub(super) fn lasting() -> Redis {
+        Redis::with(own_address(), &["--appendonly", "yes", "--appendfsync", "always"])
+    }
+
+    /// It loses what it was told.
+    pub(super) fn lose(&self) {
+        std::fs::remove_dir_all(self.folder.path().join("appendonlydir")).unwrap();
+    }
+
     pub(super) fn replica_of(primary: SocketAddr) -> Redis {
         let (ip, port) = (primary.ip().to_string(), primary.port().to_string());
         let address = own_address();
