@@ -140,9 +140,12 @@ func says(status int, text string, lists bool) fault {
 }
 
 const (
-	expired = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too old","reason":"Expired","code":410}}` + "\n"
-	// older tells of a deletion that was never made, at a version that is long gone.
-	older = `{"type":"BOOKMARK","object":{"kind":"HTTPRoute","apiVersion":"gateway.networking.k8s.io/v1","metadata":{"resourceVersion":"1"}}}` + "\n"
+	// expired says that the version from which a watch begins is not known any more.
+	expired = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure",` +
+		`"message":"too old","reason":"Expired","code":410}}` + "\n"
+	// older says that the watch has come to a version that is long gone.
+	older = `{"type":"BOOKMARK","object":{"kind":"HTTPRoute","apiVersion":"gateway.networking.k8s.io/v1",` +
+		`"metadata":{"resourceVersion":"1"}}}` + "\n"
 )
 
 // traffic asks for a host's page again and again until it is stopped, and tells what went wrong.
