@@ -172,7 +172,7 @@ fn what_cannot_be_a_configuration_is_refused_and_changes_nothing() {
     for (instead, wanted) in [
         (Instead::Text(text[..half].to_owned()), "not valid YAML: a `{` is not closed"),
         (Instead::Bytes([text.as_bytes(), b"# \xe2\x82"].concat()), "it may be half-written"),
-        (Instead::Text(format!("{text}#{}", "x".repeat(4 << 20))), "it is larger than 4194304"),
+        (Instead::Text(format!("{text}#{}", "x".repeat(16 << 20))), "it is larger than 16777216"),
         (Instead::Text(format!("{text}{circle}")), "files include each other in a circle"),
         (Instead::Text(format!("{text}include: gone.yaml\n")), "cannot include `gone.yaml`"),
         (

@@ -265,7 +265,7 @@ fn what_is_wrong_with_a_file_that_is_read_again_is_told_and_changes_nothing() {
         (text.replace("admin: 127.0.0.1:0", "admin: off"), "`admin` cannot change"),
         (text.replace("127.0.0.1:0]", "192.0.2.1:1]"), "cannot listen on 192.0.2.1:1"),
         ("routes:".to_owned(), "error config "),
-        ("x".repeat((4 << 20) + 1), "it is larger than 4194304 bytes"),
+        ("x".repeat((16 << 20) + 1), "it is larger than 16777216 bytes"),
     ] {
         let mut titan = Titan::start("refused", &text);
         std::fs::write(&titan.file, changed).unwrap();
