@@ -5,6 +5,7 @@ use super::{figure, get};
 use crate::client::Client;
 use crate::gateway::Gateway;
 use crate::place::own_address;
+use crate::process::resident;
 use crate::wait::{TIMEOUT, pause, until};
 use aws_lc_rs::hmac;
 use base64::Engine;
@@ -294,7 +295,7 @@ fn a_store_that_has_what_nobody_wrote_there_does_no_harm() {
     assert!(revoke(&gateways[2], "b"));
     soon(&gateways, &token("b"), 401, began);
     assert_eq!(shows(&gateways[1], &token("good")), 200);
-    let memory = gateways[0].footprint().resident;
+    let memory = resident(gateways[0].id());
     assert!(memory < 300 << 20, "{memory} bytes");
     until("an event tells of it", || gateways[0].events().contains("no gateway of this fleet"));
     // Something of another type is not overwritten, and told of.
@@ -337,7 +338,7 @@ fn what_is_no_store_tells_nothing() {
         assert!(!revoke(&gateway, "bad"));
         until("it is told of", || gateway.events().contains("cut off from the store `s`"));
         assert_eq!((shows(&gateway, &token("bad")), shows(&gateway, &token("good"))), (401, 200));
-        let memory = gateway.footprint().resident;
+        let memory = resident(gateway.id());
         assert!(memory < 200 << 20, "{memory} bytes");
         let ready = get(&mut Client::connect(gateway.admin()).unwrap(), "/readyz");
         assert_eq!(ready.status, 200, "no gateway depends on a store");
