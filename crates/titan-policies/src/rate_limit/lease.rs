@@ -95,7 +95,7 @@ struct Refusal {
     is_whole: bool,
 }
 
-/// The values of an entry besides what is owed by each rate.
+/// The values of an entry besides two for each rate: what is owed, and what was with its last batch.
 const FIXED: usize = 4;
 /// The keys that hold permits at a time, or nearly so many; others are counted exactly.
 const MAX_KEYS: usize = 4096;
@@ -130,7 +130,7 @@ impl Leases {
     /// Those of requests with one of these plans, for a limit that remembers so many keys.
     pub(crate) fn new(plans: Box<[Box<[CellRate]>]>, capacity: usize) -> Leases {
         let rates = plans.iter().map(|rates| rates.len()).max().unwrap_or(0);
-        Leases { table: Table::new(capacity.min(MAX_KEYS), FIXED + rates), plans }
+        Leases { table: Table::new(capacity.min(MAX_KEYS), FIXED + 2 * rates), plans }
     }
 
     /// Decides about a request that does not wait, if that can be done here. `now` is in nanoseconds that never go back, and
@@ -171,6 +171,7 @@ impl Leases {
         let entry = self.entry(key);
         entry.note_owed(&grant.owed, now);
         if grant.permits > 0 {
+            entry.note_charged(&grant.owed, now);
             entry.add(grant.permits, now);
         } else {
             entry.note_refusal(key.hash, (grant.wait, PAUSE), now);
@@ -223,6 +224,16 @@ impl Leases {
         // What the store said of a lack of permits did not know of these.
         entry.0[3].store(0, Ordering::SeqCst);
         Some(permits)
+    }
+
+    /// When nothing of what a key has taken is owed by each rate any more, by its last batch: what others were charged later is not
+    /// for it to give back. To be asked between [`Leases::reclaim`] and [`Leases::given_back`], while there is no other batch.
+    pub(crate) fn charged(&self, key: LeaseKey) -> [u64; MAX_RATES] {
+        let mut charged = [0; MAX_RATES];
+        for (charged, at) in charged.iter_mut().zip(self.entry(key).charged()) {
+            *charged = load(at);
+        }
+        charged
     }
 
     /// What was taken away from a key is back, or lost. To be called once after [`Leases::reclaim`] has taken any.
@@ -286,7 +297,14 @@ impl Entry<'_> {
 
     /// The times at which nothing is owed any more, as far as is known.
     fn arrivals(&self) -> &[AtomicU64] {
-        &self.0[FIXED..]
+        let rates = &self.0[FIXED..];
+        &rates[..rates.len() / 2]
+    }
+
+    /// Those times as the store said with the last batch.
+    fn charged(&self) -> &[AtomicU64] {
+        let rates = &self.0[FIXED..];
+        &rates[rates.len() / 2..]
     }
 
     /// What keeps the entry.
@@ -359,6 +377,12 @@ impl Entry<'_> {
     fn note_owed(&self, owed: &[u64; MAX_RATES], now: u64) {
         for (arrival, owed) in self.arrivals().iter().zip(owed) {
             arrival.store(now.saturating_add(*owed), Ordering::SeqCst);
+        }
+    }
+
+    fn note_charged(&self, owed: &[u64; MAX_RATES], now: u64) {
+        for (charged, owed) in self.charged().iter().zip(owed) {
+            charged.store(now.saturating_add(*owed), Ordering::SeqCst);
         }
     }
 

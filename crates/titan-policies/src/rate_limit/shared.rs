@@ -253,7 +253,7 @@ impl SharedLimit {
         let Some(timed) = self.leases.as_ref() else { return };
         let _owed = self.store.owe(worker);
         let taking = Taking { leases: timed, renewal, is_over: false };
-        let charged = self.take_batch(&key, taking, worker).await;
+        self.take_batch(&key, taking, worker).await;
         let TimedLeases { leases, .. } = &**timed;
         while let Some(lasts) = leases.lasts(renewal.key, self.now()) {
             let over = sleep(Duration::from_nanos(lasts).max(SOON));
@@ -264,42 +264,29 @@ impl SharedLimit {
             let reclaimed = leases.reclaim(renewal.key, self.store.is_left(), self.now());
             if let Some(permits) = reclaimed {
                 let _returning = (permits > 0).then(|| Returning { leases, key: renewal.key });
-                return self.give_back(&key, (permits, charged), renewal.key, worker).await;
+                return self.give_back(&key, permits, renewal.key, worker).await;
             }
         }
     }
 
-    /// Takes a batch of permits. Returns until when each rate has what was charged, if there is any.
-    async fn take_batch(
-        &self,
-        key: &str,
-        taking: Taking<'_>,
-        worker: usize,
-    ) -> Option<[u64; MAX_RATES]> {
+    /// Takes a batch of permits, if there is any.
+    async fn take_batch(&self, key: &str, taking: Taking<'_>, worker: usize) {
         let Renewal { key: LeaseKey { plan, .. }, asked } = taking.renewal;
         let SharedPlan { rates, arguments, .. } = &self.plans[plan];
         let own = [asked.to_string(), "0".to_owned()];
         let arguments: Vec<&[u8]> = own.iter().chain(arguments).map(String::as_bytes).collect();
         let call = Call { script: &TAKING, key: key.as_bytes(), arguments: &arguments };
-        let reply = self.store.call(worker, &call).await.ok()?;
-        let Some(grant) = grant_in(&reply, rates, asked) else {
-            self.store.misread(worker);
-            return None;
-        };
-        let now = self.now();
-        taking.granted(&grant, now);
-        Some(grant.owed.map(|owed| now + owed))
+        let Ok(reply) = self.store.call(worker, &call).await else { return };
+        match grant_in(&reply, rates, asked) {
+            Some(grant) => taking.granted(&grant, self.now()),
+            None => drop(self.store.misread(worker)),
+        }
     }
 
     /// Gives permits back: as much of each rate as has not come back by itself.
-    async fn give_back(
-        &self,
-        key: &str,
-        (permits, charged): (u64, Option<[u64; MAX_RATES]>),
-        lease: LeaseKey,
-        worker: usize,
-    ) {
-        let Some(charged) = charged.filter(|_| permits > 0) else { return };
+    async fn give_back(&self, key: &str, permits: u64, lease: LeaseKey, worker: usize) {
+        let Some(timed) = self.leases.as_ref().filter(|_| permits > 0) else { return };
+        let charged = timed.leases.charged(lease);
         let amounts = to_give_back(permits, &charged, &self.plans[lease.plan].rates, self.now());
         if amounts.iter().all(|it| *it == 0) {
             return;

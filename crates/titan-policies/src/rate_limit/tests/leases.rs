@@ -123,6 +123,23 @@ fn what_the_store_has_refused_is_not_asked_again() {
 }
 
 #[test]
+fn what_is_given_back_goes_by_the_last_batch() {
+    let trial = Trial::of(&[rate(1000, SECOND, 1000), rate(100_000, SECOND, 100_000)]);
+    let mut last = None;
+    for (now, owed) in [(0, [10, 20, 0, 0]), (millis(3), [30, 50, 0, 0])] {
+        let renewal = (0..1_000).find_map(|_| trial.serve(1, now).renewal).unwrap();
+        trial.0.granted(renewal, &Grant { permits: renewal.asked, wait: 0, owed }, now);
+        last = Some(renewal);
+    }
+    let key = last.unwrap().key;
+    // What the store says of others is nothing that this key has charged.
+    let refused = Grant { permits: 0, wait: 1, owed: [SECOND; 4] };
+    let others = (0..1_000).find_map(|_| trial.serve(1, millis(6)).renewal).unwrap();
+    trial.0.granted(others, &refused, millis(6));
+    assert_eq!(trial.0.charged(key), [millis(3) + 30, millis(3) + 50, 0, 0]);
+}
+
+#[test]
 fn a_request_that_is_asked_about_again_makes_its_key_no_busier() {
     let trial = fast();
     let again = |now| trial.0.serve((key(1), true), Charge::ONE, 1, WriterId::new(0), now).renewal;

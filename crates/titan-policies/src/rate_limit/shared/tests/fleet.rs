@@ -21,8 +21,8 @@ struct Member {
     leases: Leases,
     /// What the store has said that has not come yet.
     replies: Vec<(usize, Renewal, Grant)>,
-    /// The batches that have come, and until when each rate has what was charged for the last one.
-    charged: Option<(LeaseKey, [u64; MAX_RATES])>,
+    /// The key of the batches that have come.
+    lease: Option<LeaseKey>,
     /// What is on its way back: how many permits, and what they take off.
     returning: Vec<(usize, LeaseKey, u64, Vec<u64>)>,
     /// The permits that are charged and not used.
@@ -65,7 +65,7 @@ impl Fleet<'_> {
         let member = || Member {
             leases: Leases::new([rates.clone()].into(), 64),
             replies: Vec::new(),
-            charged: None,
+            lease: None,
             returning: Vec::new(),
             outstanding: 0,
         };
@@ -142,7 +142,7 @@ impl Fleet<'_> {
                     continue;
                 }
                 member.leases.granted(renewal, &grant, now);
-                member.charged = Some((renewal.key, grant.owed.map(|owed| now + owed)));
+                member.lease = Some(renewal.key);
             }
         }
     }
@@ -151,9 +151,10 @@ impl Fleet<'_> {
     fn reclaim(&mut self, lag: usize) {
         let now = self.local();
         for member in &mut self.members {
-            let Some((key, charged)) = member.charged else { continue };
+            let Some(key) = member.lease else { continue };
             let Some(permits) = member.leases.reclaim(key, false, now) else { continue };
             if permits > 0 {
+                let charged = member.leases.charged(key);
                 let amounts = to_give_back(permits, &charged, &self.rates, now);
                 member.returning.push((lag, key, permits, amounts));
             }
