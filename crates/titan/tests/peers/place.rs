@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 /// A temporary folder; removed when dropped.
 pub(crate) struct Folder(PathBuf);
@@ -39,11 +39,14 @@ impl Drop for Folder {
 /// A loopback address of this caller's own (all of 127.0.0.0/8 is this machine). A port that is free there stays free:
 /// no other process binds it, and the kernel takes no source port there by itself.
 pub(crate) fn own_ip() -> IpAddr {
-    static NEXT: AtomicU8 = AtomicU8::new(1);
+    static NEXT: AtomicU16 = AtomicU16::new(0);
     let [.., high, low] = std::process::id().to_be_bytes();
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    assert!(number < u8::MAX, "more addresses than one process has");
-    Ipv4Addr::new(127, 64 | high, low, number).into()
+    // 0 and 255 at the end are no addresses of a machine.
+    let (block, [_, last]) = (number / 254, (number % 254 + 1).to_be_bytes());
+    assert!(block < 2, "more addresses than one process has");
+    let block = if block == 0 { 64 } else { 192 };
+    Ipv4Addr::new(127, block | high, low, last).into()
 }
 
 /// A free port on an address of its own.

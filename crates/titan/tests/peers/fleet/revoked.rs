@@ -273,23 +273,23 @@ fn a_store_that_has_what_nobody_wrote_there_does_no_harm() {
     soon(&gateways, &token("a"), 401, Instant::now());
     let key = ask_at(redis.address, &["KEYS", "titan:*:revocations"]);
     let key = key.trim();
-    // A forged entry, an old one once more, and a million more.
+    // A forged entry, an old one once more, and a hundred thousand more.
     ask_at(
         redis.address,
         &["XADD", key, "*", "sealed", "{\"id\":1,\"jti\":\"good\",\"exp\":9999999999}"],
     );
     let many = "local e = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 2)[2][2][2]
-        for n = 1, 1000000 do redis.call('XADD', KEYS[1], '*', 'sealed', n % 100 == 0 and e or 'no entry') end";
+        for n = 1, 100000 do redis.call('XADD', KEYS[1], '*', 'sealed', n % 100 == 0 and e or 'no entry') end";
     ask_at(redis.address, &["EVAL", many, "1", key]);
     assert_eq!(shows(&gateways[1], &token("good")), 200);
     assert_eq!(shows(&gateways[1], &token("a")), 401);
     let began = Instant::now();
     let last = "titan_jwt_revocations_unreadable_total ";
-    while gateways.iter().any(|it| figure(it, last) < 990_000.0) {
+    while gateways.iter().any(|it| figure(it, last) < 99_000.0) {
         assert!(began.elapsed() < 5 * TIMEOUT, "{}", figure(&gateways[0], last));
         pause();
     }
-    println!("a million entries were read in {:?}", began.elapsed());
+    println!("a hundred thousand entries were read in {:?}", began.elapsed());
     gateways.iter().for_each(in_sync);
     let began = Instant::now();
     assert!(revoke(&gateways[2], "b"));
