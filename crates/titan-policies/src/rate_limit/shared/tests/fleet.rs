@@ -236,8 +236,8 @@ fn gateways_let_no_more_pass_than_the_limit_and_what_they_hold() {
             prop_assert!(passed >= least, "{passed} of {least} have passed");
             saturated.set(saturated.get() + 1);
         }
-        // Then all is given back.
-        (0..5).for_each(|_| {
+        // Then all is given back, also what comes and goes as late as anything does.
+        (0..10).for_each(|_| {
             fleet.now += LEASE_MICROS;
             fleet.deliver();
             fleet.take_back();
