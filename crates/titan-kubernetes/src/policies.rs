@@ -133,7 +133,11 @@ impl<'c> Policies<'c> {
         let policy = &mut self.all[at];
         let mut taken = Vec::new();
         for target in &policy.policy.spec.target_refs {
-            let Some(place) = place_of(target, &policy.key.namespace) else { continue };
+            let Some(place) = place_of(target, &policy.key.namespace) else {
+                // It holds nowhere, and its owner has to know.
+                policy.missing.insert(target.clone());
+                continue;
+            };
             match is_there(cluster, &place) {
                 true if place.kind == Kind::Gateway && gateways.contains(&place.key) => {
                     policy.gateways.insert(place.key.clone());

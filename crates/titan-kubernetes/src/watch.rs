@@ -151,7 +151,9 @@ impl Watched {
 
     /// What is known stays as it is while the API server cannot be reached. A kind that there is not has no objects.
     fn note_trouble(&mut self, scope: Scope, error: &watcher::Error) -> Followed {
-        let (name, is_unknown) = (scope.kind.name(), is_unknown(error));
+        // Policies protect: one that does not know them any more is no reason to serve without those that are known.
+        let may_be_gone = scope.kind != Kind::TitanPolicy || self.missing.contains(&scope);
+        let (name, is_unknown) = (scope.kind.name(), may_be_gone && is_unknown(error));
         let text = if is_unknown {
             self.missing.remove(&scope);
             self.cluster.keep(scope.kind, scope.namespace.as_deref(), &BTreeSet::new());

@@ -88,6 +88,10 @@ impl Spec {
                 spec.auth = take_service(&mut value)?;
             }
             references.resolve(&mut value)?;
+            if word == "authorise" && spec.auth.is_some() && !value["forward_auth"].is_object() {
+                let place = "`authorise.forward_auth`";
+                return Err(format!("{place}: expected a mapping with `backendRef`, not a file"));
+            }
             let of = match word.as_str() {
                 word if PolicyKind::ALL.iter().any(|it| it.as_str() == word) => &mut spec.policies,
                 word if OF_ROUTES.contains(&word) => &mut spec.fields,

@@ -283,6 +283,10 @@ fn policies_name_objects_of_their_own_namespace_and_no_files() {
             json!({ "authorise": { "forward_auth": { "upstream": "pay.internal.80" } } }),
             "names a service",
         ),
+        (
+            json!({ "authorise": { "forward_auth": { "backendRef": { "name": "a", "port": 80 }, "configMapRef": { "name": "keys", "key": "jwks" } } } }),
+            "expected a mapping with `backendRef`, not a file",
+        ),
         (json!({ "rate_limit": { "rates": "1/s", "shared": "redis" } }), "redis"),
         (
             json!({ "rate_limit": { "rates": "1/s", "capacity": 4_000_000 } }),
@@ -345,6 +349,9 @@ fn policies_hold_in_their_namespace_alone() {
         &[target("Bucket", "cart", None), target("HTTPRoute", "cart", Some("read"))],
         limit("1/s"),
     );
+    let mut of_services = target("HTTPRoute", "cart", None);
+    of_services["group"] = "".into();
+    objects.policy("shop/group", &[of_services], limit("1/s"));
     let translated = objects.translated();
     assert_eq!(translated.both(), ["503", ""]);
     for (policy, expected) in [
@@ -352,6 +359,7 @@ fn policies_hold_in_their_namespace_alone() {
         ("shop/alien", "front: Accepted=False/TargetNotFound"),
         ("shop/typo", "cart: Accepted=False/TargetNotFound"),
         ("shop/bucket", "front: Accepted=False/Invalid `targetRefs`: Bucket cart"),
+        ("shop/group", "cart: Accepted=False/TargetNotFound"),
     ] {
         let accepted = translated.accepted(policy);
         assert!(accepted.starts_with(expected), "{accepted}");
