@@ -284,7 +284,7 @@ fn policies_name_objects_of_their_own_namespace_and_no_files() {
             "names a service",
         ),
         (
-            json!({ "authorise": { "forward_auth": { "backendRef": { "name": "a", "port": 80 }, "configMapRef": { "name": "keys", "key": "jwks" } } } }),
+            json!({ "authorise": { "forward_auth": { "backendRef": { "name": "a", "port": 80 }, "configMapRef": map["configMapRef"] } } }),
             "expected a mapping with `backendRef`, not a file",
         ),
         (json!({ "rate_limit": { "rates": "1/s", "shared": "redis" } }), "redis"),
