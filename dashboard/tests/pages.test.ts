@@ -58,12 +58,14 @@ test("figures change by themselves, and nothing moves", async () => {
   await it.visit("#/now", async (page) => {
     await page.locator(".chart >> nth=2").waitFor();
     await page.locator(".link.live").waitFor();
+    // Beside each other: what is wrong stands above all, and may come or go meanwhile.
     const places = () =>
-      page.evaluate(() =>
-        [...document.querySelectorAll(".tile, .chart, .plot, .heading, table")].map((it) =>
-          JSON.stringify(it.getBoundingClientRect()),
-        ),
-      );
+      page.evaluate(() => {
+        const boxes = [...document.querySelectorAll(".tile, .chart, .plot, .heading, table")].map((it) =>
+          it.getBoundingClientRect(),
+        );
+        return boxes.map(({ x, y, width, height }) => [x, y - boxes[0]!.y, width, height]);
+      });
     const rate = page.locator(".tile dd").first();
     const [before, text] = [await places(), await rate.textContent()];
     await page.waitForFunction((text) => document.querySelector(".tile dd")?.textContent !== text, text);
