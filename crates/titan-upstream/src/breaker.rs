@@ -143,6 +143,11 @@ impl Breaker {
         self.machine.open_until()
     }
 
+    /// Whether it does not change as time passes: it is closed, and nobody holds it so.
+    pub fn is_still(&self) -> bool {
+        self.machine.is_still()
+    }
+
     /// How it is doing.
     pub fn status(&self, thresholds: &Thresholds, now: Duration) -> BreakerStatus {
         self.machine.status(thresholds, now)

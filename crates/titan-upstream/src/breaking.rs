@@ -6,8 +6,8 @@ use crate::breaker::{
 };
 use crate::endpoint::Endpoint;
 use crate::health::since_start;
+use crate::signals::Signals;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use titan_config::{BreakerScope, CircuitBreaker, LogArea, LogLevel, Name};
 use titan_io::registry::Registry;
@@ -22,8 +22,8 @@ pub struct Breaking {
     whole: Option<Arc<Breaker>>,
     /// Who is told of changes.
     log: Arc<Log>,
-    /// Grows with each change of what the endpoints of the upstream may be sent.
-    version: Arc<AtomicU64>,
+    /// Who judges the endpoints of the upstream, and sends them requests.
+    signals: Signals,
 }
 
 /// How a breaker is doing at a moment.
@@ -49,7 +49,7 @@ impl Breaking {
         upstream: &Name,
         config: &CircuitBreaker,
         registry: &Registry,
-        version: Arc<AtomicU64>,
+        signals: Signals,
     ) -> Breaking {
         let rules = Rules::new(config);
         let whole = || registry.shared(BreakerKey(upstream.clone()), Breaker::default);
@@ -58,7 +58,7 @@ impl Breaking {
             rules,
             upstream: upstream.clone(),
             log: Log::of(registry),
-            version,
+            signals,
         }
     }
 
@@ -159,6 +159,14 @@ impl Breaking {
         }
     }
 
+    /// Whether none of them changes as time passes.
+    pub(crate) fn is_still(&self, endpoints: &[Arc<Endpoint>]) -> bool {
+        match &self.whole {
+            Some(whole) => whole.is_still(),
+            None => endpoints.iter().all(|endpoint| endpoint.breaker().is_still()),
+        }
+    }
+
     /// How the breaker of the upstream, or of that endpoint, is doing; `None` where there is none.
     pub(crate) fn status(&self, endpoint: Option<&Endpoint>) -> Option<BreakerNow> {
         let (breaker, now) = (self.named(endpoint)?, since_start(Instant::now()));
@@ -177,8 +185,9 @@ impl Breaking {
 
     fn tell(&self, transition: Transition, endpoint: Option<&Endpoint>) {
         if endpoint.is_some() {
-            self.version.fetch_add(1, Ordering::AcqRel);
+            self.signals.change();
         }
+        self.signals.stir();
         let (kind, level) = match transition.to {
             State::Open => ("breaker_opened", LogLevel::Warn),
             State::HalfOpen => ("breaker_half_open", LogLevel::Info),

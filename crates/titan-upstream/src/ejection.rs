@@ -228,6 +228,18 @@ impl Record {
         self.past.clear();
     }
 
+    /// Whether nothing of it changes as time passes, if nothing was counted since.
+    pub fn is_still(&self, counts: Counts) -> bool {
+        self.ejected.is_none() && self.window(counts) == Counts::default()
+    }
+
+    /// Counts from now on what came after the last look, however long ago that was: nothing did until now.
+    pub fn resume(&mut self, now: Duration) {
+        if let Some((_, counts)) = self.past.pop_back() {
+            self.past = VecDeque::from([(now, counts)]);
+        }
+    }
+
     /// Whether it gets requests again from now on.
     fn returns(&mut self, now: Duration) -> bool {
         let returns = self.ejected.is_some_and(|ejected| now >= ejected.until);

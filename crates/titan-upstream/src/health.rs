@@ -4,13 +4,12 @@
 //! decides: so every decision is one for all workers, and each is made in one place that can say why.
 
 use crate::balance::Standing;
+use crate::signals::Signals;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use titan_config::Ejection;
-use titan_io::registry::Registry;
-use tokio::sync::Notify;
 
 /// What is known of the health of an endpoint.
 pub struct Health {
@@ -22,8 +21,8 @@ pub struct Health {
     pub tally: Tally,
     /// What was decided about it. Only who decides and who shows it take the lock.
     story: Mutex<Story>,
-    /// Grows with each change of what the endpoints of its upstream may be sent.
-    version: Arc<AtomicU64>,
+    /// Who sends it requests.
+    signals: Signals,
 }
 
 /// What was decided about an endpoint, for those who look at it.
@@ -54,15 +53,6 @@ pub struct Reason {
     pub since: SystemTime,
     /// When it ends, where it holds for a time.
     pub until: Option<SystemTime>,
-}
-
-/// Who is told of what becomes of endpoints.
-#[derive(Clone, Default)]
-pub struct Signals {
-    /// Grows with each change of what the endpoints of an upstream may be sent.
-    pub version: Arc<AtomicU64>,
-    /// Wakes whoever judges endpoints, when too many requests in a row have fared badly.
-    pub alarm: Arc<Notify>,
 }
 
 /// Something that keeps an endpoint from getting requests.
@@ -116,7 +106,7 @@ struct Limits {
     failures: AtomicU32,
     errors: AtomicU32,
     /// Whoever is told.
-    alarm: Arc<Notify>,
+    signals: Signals,
 }
 
 /// How a request has fared.
@@ -149,10 +139,6 @@ pub struct Counts {
 /// The part of its share that an endpoint gets when it begins to take requests.
 const FIRST_PART: f64 = 0.1;
 
-/// By what it is known who judges endpoints.
-#[derive(PartialEq, Eq, Hash)]
-struct AlarmKey;
-
 impl Condition {
     /// The word for it.
     pub fn as_str(self) -> &'static str {
@@ -165,20 +151,13 @@ impl Condition {
     }
 }
 
-impl Signals {
-    /// What wakes whoever judges the endpoints of a process.
-    pub fn alarm_of(registry: &Registry) -> Arc<Notify> {
-        registry.shared(AlarmKey, Notify::new)
-    }
-}
-
 impl Health {
     /// That of an endpoint of which nothing is known.
-    pub(crate) fn new(Signals { version, alarm }: Signals, initial: Option<Fact>) -> Health {
-        let limits = Limits { alarm, ..Limits::default() };
+    pub(crate) fn new(signals: Signals, initial: Option<Fact>) -> Health {
+        let limits = Limits { signals: signals.clone(), ..Limits::default() };
         let tally = Tally { limits, ..Tally::default() };
         let (facts, rises_since, story) = Default::default();
-        let health = Health { facts, rises_since, tally, story, version };
+        let health = Health { facts, rises_since, tally, story, signals };
         if let Some(fact) = initial {
             health.decide(fact, true, &"it has not been probed yet");
         }
@@ -247,7 +226,7 @@ impl Health {
             true => self.facts.fetch_or(fact as u8, Ordering::Relaxed),
             false => self.facts.fetch_and(!(fact as u8), Ordering::Relaxed),
         };
-        self.version.fetch_add(1, Ordering::AcqRel);
+        self.signals.change();
     }
 
     /// Whether the endpoint gets requests, and if not, what is the first reason.
@@ -289,7 +268,7 @@ impl Health {
     /// Has it take more and more requests from that moment on.
     pub fn rise(&self, now: Duration) {
         self.rises_since.store(millis(now).max(1), Ordering::Relaxed);
-        self.version.fetch_add(1, Ordering::AcqRel);
+        self.signals.change();
     }
 
     /// Whether it began to take more and more requests less than `slow_start` ago.
@@ -350,13 +329,18 @@ impl Tally {
     /// Says who is told, and when: what counts is what the configuration in force says.
     pub(crate) fn set_limits(&self, ejection: Option<&Ejection>) {
         let limit = |limit: Option<std::num::NonZeroU32>| limit.map_or(0, Into::into);
-        let Limits { failures, errors, alarm: _ } = &self.limits;
+        let Limits { failures, errors, signals: _ } = &self.limits;
         failures.store(limit(ejection.and_then(|it| it.consecutive_failures)), Ordering::Relaxed);
         errors.store(limit(ejection.and_then(|it| it.consecutive_errors)), Ordering::Relaxed);
     }
 
     /// Counts a request.
     pub fn note(&self, fared: Fared) {
+        self.count(fared);
+        self.limits.signals.stir();
+    }
+
+    fn count(&self, fared: Fared) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         if let Fared::Well { took: Some(took) } = fared {
             // Errors and failures are no measure of speed: those that come at once would make everybody else look slow.
@@ -387,7 +371,7 @@ impl Tally {
     fn count_in_a_row(&self, counter: &AtomicU32, limit: &AtomicU32) {
         let limit = limit.load(Ordering::Relaxed);
         if counter.fetch_add(1, Ordering::Relaxed).saturating_add(1) == limit {
-            self.limits.alarm.notify_one();
+            self.limits.signals.ring();
         }
     }
 
@@ -481,9 +465,9 @@ mod tests {
         let signals = Signals::default();
         let tally = Health::new(signals.clone(), None).tally;
         let woken = || {
-            let mut notified = std::pin::pin!(signals.alarm.notified());
+            let mut rang = std::pin::pin!(signals.alarm().rang());
             let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-            notified.as_mut().poll(&mut cx).is_ready()
+            rang.as_mut().poll(&mut cx).is_ready()
         };
         tally.limits.failures.store(2, Ordering::Relaxed);
         tally.limits.errors.store(3, Ordering::Relaxed);

@@ -13,6 +13,7 @@
 //! | groups of endpoints, of which the first takes what it can | [`groups`] | `Groups::choose` |
 //! | how many retries an upstream may get | [`budget`] | `RetryBudget::withdraw` |
 //! | how long responses take | `latency` | `LatencyPercentile::get` |
+//! | where something has happened that has to be judged | [`signals`] | `Signals::stir` |
 //! | whether an endpoint can take requests, and how those that it gets fare | [`health`] | `Health::standing` |
 //! | when a request is sent to a second endpoint as well | [`hedging`] | `Hedging::delay` |
 //! | one address, and what is known of it | [`endpoint`] | `Endpoint` |
@@ -51,6 +52,8 @@ pub mod groups;
 pub mod budget;
 
 mod latency;
+
+pub mod signals;
 
 pub mod health;
 

@@ -11,10 +11,11 @@ use crate::endpoint::{Address, Endpoint, ResolvedEndpoint};
 use crate::failure_log::FailureLog;
 use crate::feeds::Feed;
 use crate::groups::{Groups, Placement, Selection};
-use crate::health::{Signals, since_start};
+use crate::health::since_start;
 use crate::hedging::Hedging;
+use crate::signals::Signals;
 use arc_swap::ArcSwap;
-use keys::{BudgetKey, EndpointKey, TlsKey, TurnKey, UpstreamKey, UpstreamName, VersionKey};
+use keys::{BudgetKey, EndpointKey, TlsKey, TurnKey, UpstreamKey, UpstreamName};
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -38,7 +39,7 @@ pub struct Upstream {
     /// Where endpoints come from that upstreams of that name have in common.
     registry: Registry,
     members: ArcSwap<Members>,
-    /// Who is told of what becomes of its endpoints. The version grows with each change of the members as well.
+    /// Who is told of what becomes of its endpoints, and of each change of the members as well.
     signals: Signals,
     in_force: Arc<Mutex<InForce>>,
     /// Whether a task keeps its members up to date.
@@ -149,7 +150,7 @@ struct SeenMembers {
 impl KnownMembers {
     /// The members of `upstream` at that moment; `index` is its place in the configuration.
     pub fn get(&self, index: usize, upstream: &Arc<Upstream>, at: Instant) -> CurrentMembers {
-        let version = upstream.signals.version.load(Ordering::Acquire);
+        let version = upstream.signals.version();
         let mut upstreams = self.upstreams.borrow_mut();
         if upstreams.len() <= index {
             upstreams.resize_with(index + 1, || None);
@@ -327,13 +328,13 @@ impl Upstream {
         let budget = || RetryBudget::new(&config.retry_budget, requests(&counted), Instant::now());
         let budget_key = BudgetKey(config.name.clone(), workers);
         let none = Members::new(&config, registry, Vec::new(), Vec::new());
-        let version = registry.shared(VersionKey(config.name.clone()), AtomicU64::default);
+        let signals = Signals::of(registry, &config.name);
         let upstream = Upstream {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             tls,
             registry: registry.clone(),
             members: ArcSwap::from_pointee(none),
-            signals: Signals { version: Arc::clone(&version), alarm: Signals::alarm_of(registry) },
+            signals: signals.clone(),
             in_force: registry.shared(name(), Mutex::default),
             is_followed: AtomicBool::new(false),
             feeds: Mutex::default(),
@@ -342,7 +343,7 @@ impl Upstream {
             breaking: config
                 .circuit_breaker
                 .as_ref()
-                .map(|breaker| Arc::new(Breaking::new(&config.name, breaker, registry, version))),
+                .map(|breaker| Arc::new(Breaking::new(&config.name, breaker, registry, signals))),
             log: Log::of(registry),
             retry_budget: registry.shared(budget_key, budget),
             hedging: (config.hedge.as_ref()).map(|hedge| Hedging::of(registry, name(), hedge)),
@@ -375,6 +376,11 @@ impl Upstream {
     /// Until when the breaker of an endpoint keeps it from getting requests.
     pub(crate) fn rests_until(&self, endpoint: &Endpoint, now: Duration) -> Option<Duration> {
         self.breaking.as_ref()?.rests_until(endpoint, now)
+    }
+
+    /// Who is told of what becomes of it.
+    pub(crate) fn signals(&self) -> &Signals {
+        &self.signals
     }
 
     /// Its breakers, where it has any.
@@ -450,9 +456,9 @@ impl Upstream {
             members.rise_beside(&before.places);
         }
         self.members.store(Arc::new(members));
-        self.signals.version.fetch_add(1, Ordering::AcqRel);
+        self.signals.change();
         // What is kept of those that come back has to hold.
-        self.signals.alarm.notify_one();
+        self.signals.ring();
     }
 
     /// The address alone does not tell which endpoint it is: when two names swap theirs, each needs connections

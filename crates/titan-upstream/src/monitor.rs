@@ -8,16 +8,17 @@ mod probing;
 mod watched;
 
 use crate::breaker::Forced;
-use crate::health::{Signals, since_start};
+use crate::health::since_start;
 use crate::members::Upstream;
 use crate::probe::{ProbeFailure, Prober};
-use std::collections::HashMap;
+use crate::signals::Alarm;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use titan_io::registry::Registry;
-use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until};
 use watched::WatchedUpstream;
@@ -28,9 +29,11 @@ pub struct Monitored(Arc<Shared>);
 
 struct Shared {
     upstreams: Mutex<Vec<Arc<Upstream>>>,
+    /// Whether the monitor has yet to see these.
+    are_new: AtomicBool,
     orders: Mutex<Vec<Order>>,
     /// Wakes the monitor before its time.
-    alarm: Arc<Notify>,
+    alarm: Arc<Alarm>,
 }
 
 /// Something that an operator wants of an endpoint.
@@ -81,6 +84,8 @@ pub struct HealthMonitor {
     prober: Rc<Prober>,
     /// By name.
     upstreams: HashMap<String, WatchedUpstream>,
+    /// The names of those about which something may have to be decided as time passes. The others rest until they tell of something.
+    awake: HashSet<String>,
     probes: Probes,
     /// How many probes were started.
     started: u64,
@@ -116,14 +121,15 @@ const MOST_ORDERS: usize = 1024;
 impl Monitored {
     /// What is watched over in a process with that registry: nothing yet.
     pub fn new(registry: &Registry) -> Monitored {
-        let (upstreams, orders) = Default::default();
-        Monitored(Arc::new(Shared { upstreams, orders, alarm: Signals::alarm_of(registry) }))
+        let (upstreams, are_new, orders) = Default::default();
+        Monitored(Arc::new(Shared { upstreams, are_new, orders, alarm: Alarm::of(registry) }))
     }
 
     /// Watches over these from now on, and over no others.
     pub fn set(&self, upstreams: &[Arc<Upstream>]) {
         *lock(&self.0.upstreams) = upstreams.to_vec();
-        self.0.alarm.notify_one();
+        self.0.are_new.store(true, Ordering::Release);
+        self.0.alarm.ring();
     }
 
     /// Has an order carried out, in a moment.
@@ -145,7 +151,7 @@ impl Monitored {
             return Err(NotOrdered::TooMany);
         }
         orders.push(order);
-        self.0.alarm.notify_one();
+        self.0.alarm.ring();
         Ok(())
     }
 
@@ -185,6 +191,11 @@ impl Monitored {
         lock(&self.0.upstreams).clone()
     }
 
+    /// What is watched over, if that has changed.
+    fn take_new(&self) -> Option<Vec<Arc<Upstream>>> {
+        self.0.are_new.swap(false, Ordering::AcqRel).then(|| self.upstreams())
+    }
+
     fn take_orders(&self) -> Vec<Order> {
         std::mem::take(&mut lock(&self.0.orders))
     }
@@ -197,8 +208,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl HealthMonitor {
     /// One that watches over what `monitored` says.
     pub fn new(monitored: Monitored) -> HealthMonitor {
-        let (prober, upstreams, probes, started, judged) = Default::default();
-        HealthMonitor { monitored, prober, upstreams, probes, started, judged }
+        let (prober, upstreams, awake, probes, started, judged) = Default::default();
+        HealthMonitor { monitored, prober, upstreams, awake, probes, started, judged }
     }
 
     /// Watches for ever. It runs on a `LocalSet` or a local runtime.
@@ -207,17 +218,14 @@ impl HealthMonitor {
         loop {
             self.look();
             if self.judged.is_none_or(|judged| judged.elapsed() >= JUDGE_EVERY) {
-                self.upstreams.values_mut().for_each(WatchedUpstream::judge);
+                self.judge();
                 self.judged = Some(Instant::now());
             }
             let next = Instant::now() + EVERY;
             loop {
                 tokio::select! {
                     () = sleep_until(next) => break,
-                    () = alarm.notified() => {
-                        self.judged = None;
-                        break sleep(PAUSE).await;
-                    }
+                    () = alarm.rang() => break sleep(PAUSE).await,
                     Some(joined) = self.probes.join_next() => {
                         self.note_joined(joined);
                     }
@@ -226,23 +234,60 @@ impl HealthMonitor {
         }
     }
 
-    /// Takes in what there is to watch over and what operators want, and starts the probes that are due.
+    /// Takes in what there is to watch over, what has happened and what operators want, and starts the probes that are due.
     fn look(&mut self) {
         self.prober.sweep();
-        let upstreams = self.monitored.upstreams();
-        let known = upstreams.iter().map(|upstream| {
-            let name = upstream.config().name.to_string();
-            let before = self.upstreams.remove(&name);
-            (name, WatchedUpstream::of(upstream, before, || self.prober.random()))
-        });
-        self.upstreams = known.collect();
+        if let Some(upstreams) = self.monitored.take_new() {
+            self.watch(&upstreams);
+        }
+        for name in self.monitored.0.alarm.take() {
+            if let Some(watched) = self.wake(&name) {
+                watched.judge();
+            }
+        }
         for order in self.monitored.take_orders() {
-            if let Some(watched) = self.upstreams.get_mut(&order.upstream) {
+            if let Some(watched) = self.wake(&order.upstream) {
                 watched.follow(&order);
             }
         }
         self.start_probes();
-        self.upstreams.values_mut().for_each(WatchedUpstream::note_supply);
+        self.for_each_awake(WatchedUpstream::note_supply);
+    }
+
+    /// Watches over these from now on, and over no others.
+    fn watch(&mut self, upstreams: &[Arc<Upstream>]) {
+        let HealthMonitor { prober, upstreams: known, awake, .. } = self;
+        let watched = upstreams.iter().map(|upstream| {
+            let name = upstream.config().name.to_string();
+            let before = known.remove(&name);
+            let mut watched = WatchedUpstream::of(upstream, before, || prober.random());
+            watched.wake(!awake.contains(&name));
+            (name, watched)
+        });
+        self.upstreams = watched.collect();
+        self.awake = self.upstreams.keys().cloned().collect();
+        self.judged = None;
+    }
+
+    /// Looks at an upstream from now on, with the endpoints that it has by now.
+    fn wake(&mut self, name: &str) -> Option<&mut WatchedUpstream> {
+        let HealthMonitor { prober, upstreams, awake, .. } = self;
+        let (name, watched) = upstreams.remove_entry(name)?;
+        let mut watched = watched.again(|| prober.random());
+        watched.wake(awake.insert(name.clone()));
+        Some(upstreams.entry(name).insert_entry(watched).into_mut())
+    }
+
+    /// Judges what may need it, and lets the others rest.
+    fn judge(&mut self) {
+        self.for_each_awake(WatchedUpstream::judge);
+        let HealthMonitor { upstreams, awake, .. } = self;
+        awake.retain(|name| upstreams.get(name).is_some_and(|watched| !watched.may_rest()));
+    }
+
+    fn for_each_awake(&mut self, does: impl Fn(&mut WatchedUpstream)) {
+        let HealthMonitor { upstreams, awake, .. } = self;
+        awake.iter().for_each(|name| upstreams.get_mut(name).into_iter().for_each(&does));
     }
 
     /// Takes in how a probe has ended. One that was aborted says nothing.
@@ -267,17 +312,17 @@ impl HealthMonitor {
     /// Starts the probes that are due, those first that have been for longest: where there are too many, each has its turn.
     fn start_probes(&mut self) {
         let now = Instant::now();
-        let HealthMonitor { prober, upstreams, probes, started, .. } = self;
-        let mut upstreams: Vec<_> = upstreams.iter_mut().collect();
-        let of_one = |(at, (_, watched)): (usize, &(&String, &mut WatchedUpstream))| {
-            watched.due(now).map(move |(since, place)| (since, at, place)).collect::<Vec<_>>()
-        };
-        let mut due: Vec<_> = upstreams.iter().enumerate().flat_map(of_one).collect();
+        let HealthMonitor { prober, upstreams, awake, probes, started, .. } = self;
+        let mut due = Vec::new();
+        for name in &*awake {
+            let of_one = upstreams.get(name).into_iter().flat_map(|it| it.due(now));
+            due.extend(of_one.map(|(since, place)| (since, name, place)));
+        }
         due.sort_unstable();
-        for (_, at, place) in due.into_iter().take(MOST_PROBES.saturating_sub(probes.len())) {
-            let (name, watched) = &mut upstreams[at];
+        for (_, name, place) in due.into_iter().take(MOST_PROBES.saturating_sub(probes.len())) {
+            let Some(watched) = upstreams.get_mut(name) else { continue };
             *started += 1;
-            let asked = Asked { upstream: (*name).clone(), place, number: *started };
+            let asked = Asked { upstream: name.clone(), place, number: *started };
             watched.start_probe(asked, prober, probes);
         }
     }

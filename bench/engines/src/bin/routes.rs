@@ -1,7 +1,8 @@
 //! What many routes cost: how long a start and a reload take, how much memory each has, and what a request costs the worker.
 //!
 //! Nine routes of ten have upstreams, at whose endpoints nothing listens; the tenth responds itself, and requests are for those in
-//! turn, so that each is looked up elsewhere. Every response is read to its end and has to be the one of its route.
+//! turn, so that each is looked up elsewhere, and then for one alone, which shows what looking up among many costs where the
+//! processor's caches hold what it needs. Every response is read to its end and has to be the one of its route.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -37,7 +38,7 @@ const DONE: &str = "is in force";
 /// How long what was needed to read a configuration has to go back to the system.
 const REST: Duration = Duration::from_secs(2);
 const HEADER: &str = "date,machine,cores,kernel,version,routes,endpoints,start_ms,reload_ms,resident_mb,peak_mb,\
-    bytes_a_route,cpu_us_a_request\n";
+    bytes_a_route,cpu_us_a_request,cpu_us_a_request_of_one_route\n";
 
 /// Measures what many routes cost Titan.
 #[derive(Parser)]
@@ -57,7 +58,10 @@ struct Figures {
     resident: u64,
     /// The most that there was, in bytes.
     peak: u64,
+    /// For all routes that respond themselves, in turn.
     request: Duration,
+    /// For one of them.
+    of_one: Duration,
 }
 
 fn main() -> ExitCode {
@@ -114,6 +118,7 @@ fn median(figures: &[Figures]) -> Figures {
         resident: of(figures, |it| it.resident),
         peak: of(figures, |it| it.peak),
         request: of(figures, |it| it.request),
+        of_one: of(figures, |it| it.of_one),
     }
 }
 
@@ -124,20 +129,22 @@ fn row(
     machine: &Machine,
     version: &str,
 ) -> String {
-    let Figures { start, reload, resident, peak, request } = figures;
+    let Figures { start, reload, resident, peak, request, of_one } = figures;
     let of_route = resident.saturating_sub(few.resident) / routes as u64;
-    let micros = request.as_nanos() as f64 / 1e3;
-    let ratio = micros / (few.request.as_nanos() as f64 / 1e3);
+    let micros = |time: &Duration| time.as_nanos() as f64 / 1e3;
+    let ratio = |which: fn(&Figures) -> &Duration| micros(which(figures)) / micros(which(few));
+    let (ratio, ratio_of_one) = (ratio(|it| &it.request), ratio(|it| &it.of_one));
+    let (micros, of_one) = (micros(request), micros(of_one));
     let (start, reload) = (start.as_millis(), reload.as_millis());
     let (resident, peak) = (resident >> 20, peak >> 20);
     println!(
         "{routes:>7} routes, {endpoints:>6} endpoints: start {start} ms, reload {reload} ms, {resident} MB ({peak} at most), \
-         {of_route} bytes a route, {micros:.2} us a request ({ratio:.3} of the first)"
+         {of_route} bytes a route, {micros:.2} us a request ({ratio:.3} of the first), {of_one:.2} of one route ({ratio_of_one:.3})"
     );
     let Machine { date, model, cores, kernel, .. } = machine;
     format!(
         "{date},\"{model}\",{cores},{kernel},{version},{routes},{endpoints},{start},{reload},{resident},{peak},{of_route},\
-         {micros:.3}\n"
+         {micros:.3},{of_one:.3}\n"
     )
 }
 
@@ -159,21 +166,21 @@ fn measure((routes, endpoints): (usize, usize), titan: &Path) -> io::Result<Figu
     }
     let ids = [running.id()];
     let resident = resident(&ids)?;
-    let request = load(routes, listen, &running)?;
+    let request = load((routes / OF_A_HOST).max(1), listen, &running)?;
+    let of_one = load(1, listen, &running)?;
     fs::write(&file, text.replace("/own/0,", "/own/0/again,"))?;
     let reload = reload(&running)?;
-    Ok(Figures { start, reload, resident, peak: peak(&ids)?, request })
+    Ok(Figures { start, reload, resident, peak: peak(&ids)?, request, of_one })
 }
 
-/// What a request has cost the worker.
-fn load(routes: usize, address: SocketAddr, running: &Running) -> io::Result<Duration> {
+/// What a request for the first hosts has cost the worker.
+fn load(hosts: usize, address: SocketAddr, running: &Running) -> io::Result<Duration> {
     let connect = || {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         Ok(stream)
     };
     let mut streams = (0..CONNECTIONS).map(|_| connect()).collect::<io::Result<Vec<_>>>()?;
-    let hosts = (routes / OF_A_HOST).max(1);
     // Far from each other, and each in its turn.
     let mut host = (1..).map(|turn: usize| turn * 7_919 % hosts);
     let mut ask = |rounds: usize| -> io::Result<()> {

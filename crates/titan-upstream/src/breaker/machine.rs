@@ -383,6 +383,11 @@ impl Machine {
         self.read().1.state.state()
     }
 
+    /// Whether it does not change as time passes.
+    pub(super) fn is_still(&self) -> bool {
+        matches!(self.read().1.state, StateData::Closed { .. })
+    }
+
     fn read(&self) -> (u64, Standing) {
         let word = self.word.0.load(Ordering::Acquire);
         (word, Standing::of(word))

@@ -63,6 +63,25 @@ impl Group {
     }
 }
 
+/// Nobody looks at endpoints that get no requests. What comes after that counts from the first request on.
+#[test]
+fn the_first_requests_after_a_rest_count() {
+    for looks in [1, 20] {
+        let mut group = Group::new(settings("failure_share: 20%, min_requests: 10"), 2);
+        (0..looks).for_each(|_| assert_eq!(group.passes(&[(9, 0, 1), (9, 0, 1)]), []));
+        (0..20).for_each(|_| assert_eq!(group.passes(&[(0, 0, 0); 2]), []));
+        let still = |(record, counts): (&Record, &Counts)| record.is_still(*counts);
+        assert!(group.records.iter().zip(&group.counts).all(still));
+        group.now += PART * 1_000;
+        let now = group.now;
+        group.records.iter_mut().for_each(|record| record.resume(now));
+        group.passes(&[(10, 10, 1), (10, 0, 1)]);
+        assert_eq!(group.ejected(), [0]);
+        assert!(!group.records[0].is_still(group.counts[0]), "its ejection ends");
+        assert!(!group.records[1].is_still(group.counts[1]), "its window moves");
+    }
+}
+
 #[test]
 fn a_share_counts_only_where_the_others_fare_better() {
     let mut group = Group::new(settings("failure_share: 20%, min_requests: 10"), 3);

@@ -17,10 +17,6 @@ pub(super) struct UpstreamName(pub(super) Name);
 #[derive(PartialEq, Eq, Hash)]
 pub(super) struct TurnKey(pub(super) Name, pub(super) Rank);
 
-/// By what it is known how often the endpoints of an upstream have changed.
-#[derive(PartialEq, Eq, Hash)]
-pub(super) struct VersionKey(pub(super) Name);
-
 /// What makes an upstream the one that it was, with all that it is doing.
 #[derive(PartialEq, Eq)]
 pub(super) struct UpstreamKey {

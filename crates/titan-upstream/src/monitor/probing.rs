@@ -137,7 +137,7 @@ fn micros(time: Duration) -> u64 {
 mod tests {
     use super::*;
     use crate::balance::mix;
-    use crate::health::Signals;
+    use crate::signals::Signals;
     use titan_config::Config;
 
     fn check(settings: &str) -> HealthCheck {

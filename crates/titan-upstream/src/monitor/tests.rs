@@ -2,17 +2,130 @@
 
 use super::*;
 use crate::balance::mix;
+use crate::breaker::Forced;
+use crate::endpoint::Endpoint;
+use crate::health::{Fact, Fared};
 use titan_config::Config;
 use tokio::task::LocalSet;
 use tokio::time::advance;
 
+/// The upstream `u` with those settings, in force.
+fn upstream(registry: &Registry, settings: &str) -> Arc<Upstream> {
+    let text =
+        format!("listeners: [':0']\nroutes: [{{upstream: u}}]\nupstreams: {{u: {{{settings}}}}}");
+    let config = Config::parse("test", &text).unwrap_or_else(|report| panic!("{report}"));
+    let upstream = Upstream::of(&config.upstreams[0], &config.resolver, None, (registry, 1));
+    upstream.take_effect();
+    upstream
+}
+
+const TWO: &str = "endpoints: ['127.0.0.1:1', '127.0.0.1:2']";
+const LONG: Duration = Duration::from_secs(3600);
+
+/// Who watches over an upstream, and has judged it once.
+fn watching(registry: &Registry, upstream: &Arc<Upstream>) -> HealthMonitor {
+    let monitored = Monitored::new(registry);
+    monitored.set(&[Arc::clone(upstream)]);
+    let mut monitor = HealthMonitor::new(monitored);
+    monitor.look();
+    monitor.judge();
+    monitor
+}
+
+fn first(upstream: &Upstream) -> Arc<Endpoint> {
+    Arc::clone(&upstream.members().endpoints[0])
+}
+
+/// As many requests as are too many.
+fn fail(upstream: &Upstream) {
+    (0..5).for_each(|_| first(upstream).health.tally.note(Fared::Failed));
+}
+
+fn is_ejected(upstream: &Upstream) -> bool {
+    first(upstream).health.has(Fact::Ejected)
+}
+
+/// Or many of them would cost a core, whatever is sent there.
+#[test]
+fn an_upstream_of_which_nothing_is_heard_rests_until_something_is() {
+    let registry = Registry::default();
+    for settings in ["", ", ejection: off", ", circuit_breaker: {per: endpoint}"] {
+        let upstream = upstream(&registry, &format!("{TWO}{settings}"));
+        let mut monitor = watching(&registry, &upstream);
+        assert!(monitor.awake.is_empty(), "{settings}");
+        first(&upstream).health.tally.note(Fared::Well { took: None });
+        monitor.look();
+        monitor.judge();
+        let is_counted = upstream.config().ejection.is_some();
+        assert_eq!(!monitor.awake.is_empty(), is_counted, "{settings}: it is in its window");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upstream_that_time_may_change_does_not_rest() {
+    let is_awake = |settings: &str, happens: fn(&Upstream, &Monitored)| {
+        let registry = Registry::default();
+        let upstream = upstream(&registry, &format!("{TWO}{settings}"));
+        let mut monitor = watching(&registry, &upstream);
+        happens(&upstream, &monitor.monitored.clone());
+        monitor.look();
+        monitor.judge();
+        !monitor.awake.is_empty()
+    };
+    fn order(monitored: &Monitored, wish: Wish) {
+        let (upstream, address) = ("u".to_owned(), "127.0.0.1:1".to_owned());
+        monitored.order(Order { upstream, address, wish }).unwrap();
+    }
+    let local = LocalSet::new();
+    let run = async {
+        assert!(!is_awake("", |_, _| {}), "nothing has happened");
+        assert!(is_awake(", health: tcp", |_, _| {}), "it is probed");
+        assert!(is_awake("", |_, it| order(it, Wish::Drain(LONG))));
+        assert!(is_awake("", |_, it| order(it, Wish::Eject(LONG))));
+        assert!(!is_awake("", |_, it| order(it, Wish::Restore)));
+        let breaker = ", circuit_breaker: {per: endpoint}";
+        assert!(is_awake(breaker, |it, _| {
+            it.breaking().unwrap().force(Some(&first(it)), Forced::Open, LONG);
+        }));
+        let breaker = ", circuit_breaker: {}";
+        assert!(is_awake(breaker, |it, _| {
+            it.breaking().unwrap().force(None, Forced::Closed, LONG);
+        }));
+        assert!(is_awake("", |it, _| fail(it)), "it is ejected");
+    };
+    local.run_until(run).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upstream_at_rest_is_judged_as_soon_as_too_many_requests_have_failed() {
+    let registry = Registry::default();
+    let upstream = upstream(&registry, TWO);
+    let mut monitor = watching(&registry, &upstream);
+    fail(&upstream);
+    let alarm = Alarm::of(&registry);
+    alarm.rang().await;
+    assert!(!is_ejected(&upstream));
+    monitor.look();
+    assert!(is_ejected(&upstream));
+}
+
+/// What stays keeps what is known of it, and what is new is watched.
+#[test]
+fn endpoints_that_change_while_an_upstream_rests_are_watched() {
+    let registry = Registry::default();
+    let upstream = upstream(&registry, TWO);
+    let mut monitor = watching(&registry, &upstream);
+    let mut places = upstream.members().places.clone();
+    places.remove(0);
+    upstream.set_places(places);
+    monitor.look();
+    assert_eq!(monitor.upstreams["u"].endpoints(), 1);
+}
+
 #[test]
 fn orders_that_wait_are_bounded() {
     let registry = Registry::default();
-    let text =
-        "listeners: [':0']\nroutes: [{upstream: u}]\nupstreams: {u: {endpoints: '127.0.0.1:1'}}";
-    let config = Config::parse("test", text).unwrap_or_else(|report| panic!("{report}"));
-    let upstream = Upstream::of(&config.upstreams[0], &config.resolver, None, (&registry, 1));
+    let upstream = upstream(&registry, "endpoints: '127.0.0.1:1'");
     let monitored = Monitored::new(&registry);
     monitored.set(&[upstream]);
     let order = |address: &str| {
@@ -35,14 +148,11 @@ async fn every_endpoint_has_its_turn_when_too_many_are_due() {
             let registry = Registry::default();
             let endpoints: Vec<_> =
                 (1..=ENDPOINTS).map(|last| format!("'127.0.0.1:{last}'")).collect();
-            let text = format!(
-                "listeners: [':0']\nroutes: [{{upstream: u}}]\nupstreams: {{u: {{endpoints: [{}],
-                 health: {{probe: tcp, initial: unhealthy, unhealthy_interval: 1s}}}}}}",
+            let settings = format!(
+                "endpoints: [{}], health: {{probe: tcp, initial: unhealthy, unhealthy_interval: 1s}}",
                 endpoints.join(", ")
             );
-            let config = Config::parse("test", &text).unwrap_or_else(|report| panic!("{report}"));
-            let upstream =
-                Upstream::of(&config.upstreams[0], &config.resolver, None, (&registry, 1));
+            let upstream = upstream(&registry, &settings);
             let monitored = Monitored::new(&registry);
             monitored.set(&[upstream]);
             let mut monitor = HealthMonitor::new(monitored);

@@ -103,6 +103,41 @@ impl WatchedUpstream {
         WatchedUpstream { upstream: Arc::clone(upstream), members, endpoints, left, outcome }
     }
 
+    /// Looks at it again and again from now on; whether it was `at_rest` before.
+    pub(super) fn wake(&mut self, at_rest: bool) {
+        self.upstream.signals().wake();
+        if at_rest {
+            self.endpoints.iter_mut().for_each(|it| it.kept.record.resume(now()));
+        }
+    }
+
+    /// Whether it may rest until it tells of something: what is known of it does not change as time passes.
+    pub(super) fn may_rest(&self) -> bool {
+        let signals = self.upstream.signals();
+        if !self.is_still() {
+            return false;
+        }
+        signals.rest();
+        // Something may have been counted meanwhile.
+        let rests = self.is_still();
+        if !rests {
+            signals.wake();
+        }
+        rests
+    }
+
+    fn is_still(&self) -> bool {
+        let WatchedUpstream { upstream, members, endpoints, left, .. } = self;
+        let breakers = || upstream.breaking().is_none_or(|it| it.is_still(&members.endpoints));
+        left.is_empty() && endpoints.iter().all(WatchedEndpoint::is_still) && breakers()
+    }
+
+    /// The same upstream, with the endpoints that it has by now.
+    pub(super) fn again(self, random: impl Fn() -> u64) -> WatchedUpstream {
+        let upstream = Arc::clone(&self.upstream);
+        WatchedUpstream::of(&upstream, Some(self), random)
+    }
+
     /// Does what an operator wants of an endpoint.
     pub(super) fn follow(&mut self, order: &Order) {
         let found = self.endpoints.iter_mut().find(|it| it.endpoint.has_address(&order.address));
@@ -414,6 +449,16 @@ impl WatchedEndpoint {
             return_to_work(health, Fact::EjectedByHand, &"its ejection is over");
             say(RETURNS);
         }
+    }
+
+    /// Whether nothing of it changes as time passes.
+    fn is_still(&self) -> bool {
+        let WatchedEndpoint { endpoint, kept, drains: _, probing } = self;
+        let Kept { record, drained, ejected } = kept;
+        let tally = &endpoint.health.tally;
+        let is_ordered = drained.is_some() || ejected.is_some();
+        let counts = || record.is_still(tally.counts()) && tally.in_a_row() == (0, 0);
+        probing.is_none() && !is_ordered && counts()
     }
 
     fn observe(&mut self, upstream: &Upstream, now: Duration) -> Observed<'_> {

@@ -34,6 +34,11 @@ fn of(upstream: &Arc<Upstream>, before: Option<WatchedUpstream>) -> WatchedUpstr
 }
 
 impl WatchedUpstream {
+    /// How many endpoints it has.
+    pub(crate) fn endpoints(&self) -> usize {
+        self.endpoints.len()
+    }
+
     fn orders(&mut self, last: u8, wish: Wish) {
         let address = format!("10.0.0.{last}:80");
         self.follow(&Order { upstream: "u".to_owned(), address, wish });
