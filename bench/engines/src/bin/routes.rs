@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What the gateway says of a reload.
 const DONE: &str = "is in force";
 /// How long what was needed to read a configuration has to go back to the system.
-const REST: Duration = Duration::from_secs(2);
+const REST: Duration = Duration::from_secs(5);
 const HEADER: &str = "date,machine,cores,kernel,version,routes,endpoints,start_ms,reload_ms,resident_mb,peak_mb,\
     bytes_a_route,cpu_us_a_request,cpu_us_a_request_of_one_route\n";
 
