@@ -13,6 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
 /// Where a server is.
@@ -38,6 +39,10 @@ pub(crate) struct Greeting<'s> {
 /// A connection, and what moves its bytes, as long as that is polled.
 pub(crate) type Opened = (MultiplexedConnection, Pin<Box<dyn Future<Output = ()> + Send>>);
 
+/// What moves the bytes of a connection, until this is dropped. Left to itself it would go on for as long as the other side does
+/// not take what was asked before.
+pub(crate) struct Driver(JoinHandle<()>);
+
 /// What bytes go over.
 trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
 
@@ -45,6 +50,19 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
 
 /// Calls that wait to be written.
 const QUEUE: usize = 1024;
+
+impl Driver {
+    /// Polls it in a task of this runtime.
+    pub(crate) fn spawn(driver: impl Future<Output = ()> + Send + 'static) -> Driver {
+        Driver(tokio::spawn(driver))
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
 
 impl Greeting<'_> {
     /// Connects, logs in, and waits for a first reply; the caller bounds the time. The reason of a failure has no secret.

@@ -1,6 +1,6 @@
 //! The thread of a store: it finds out where the store is, and announces the gateway there, so that each knows how many there are.
 
-use crate::connect::Opened;
+use crate::connect::Driver;
 use crate::place::find;
 use crate::script::{Call, Script};
 use crate::store::Store;
@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 struct Keeper {
     /// What the gateway is called there: unlike any other.
     id: String,
-    connection: Option<MultiplexedConnection>,
+    connection: Option<(MultiplexedConnection, Driver)>,
     /// How many gateways were seen, the last times.
     seen: [u32; SEEN],
 }
@@ -120,7 +120,7 @@ impl Keeper {
 
     /// How many gateways there are now.
     async fn announce(&mut self, store: &Store, is_here: bool) -> Option<u32> {
-        let connection = match &mut self.connection {
+        let (connection, _driver) = match &mut self.connection {
             Some(connection) => connection,
             None => self.connection.insert(connect(store).await?),
         };
@@ -134,11 +134,10 @@ impl Keeper {
 }
 
 /// A connection of the keeper's own.
-async fn connect(store: &Store) -> Option<MultiplexedConnection> {
+async fn connect(store: &Store) -> Option<(MultiplexedConnection, Driver)> {
     if store.places.borrow().is_empty() {
         return None;
     }
-    let (connection, driver): Opened = store.connect().await.ok()?;
-    tokio::spawn(driver);
-    Some(connection)
+    let (connection, driver) = store.connect().await.ok()?;
+    Some((connection, Driver::spawn(driver)))
 }

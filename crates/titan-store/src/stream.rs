@@ -5,7 +5,7 @@
 //! and begun anew has another, whatever its other ids are.
 
 use crate::bounded::Replies;
-use crate::connect::told;
+use crate::connect::{Driver, told};
 use crate::script::{Call, Script, ask};
 use crate::store::Store;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -30,6 +30,7 @@ pub struct Stream {
 pub struct StreamLink<'s> {
     stream: &'s Stream,
     connection: MultiplexedConnection,
+    _driver: Driver,
 }
 
 /// The id of an entry: later ones have greater ones.
@@ -95,8 +96,7 @@ impl Stream {
         let opened = timeout(PATIENCE, self.store.connect_for(Replies::Pages)).await;
         let opened = opened.unwrap_or_else(|_| Err(silent()));
         let (connection, driver) = opened.inspect_err(|_| self.store.seek())?;
-        tokio::spawn(driver);
-        Ok(StreamLink { stream: self, connection })
+        Ok(StreamLink { stream: self, connection, _driver: Driver::spawn(driver) })
     }
 
     /// Whether it is in that store.
@@ -260,10 +260,16 @@ mod tests {
     use super::*;
     use titan_config::Config;
     use titan_io::registry::Registry;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
 
     fn stream(key: &str, name: &str) -> Stream {
+        stream_at("127.0.0.1:1", key, name)
+    }
+
+    fn stream_at(address: &str, key: &str, name: &str) -> Stream {
         let text = format!(
-            "{{ listeners: [':1'], routes: [{{ respond: 200 }}], stores: {{ s: {{ address: 'redis://127.0.0.1:1', hash_key: {key} }} }} }}"
+            "{{ listeners: [':1'], routes: [{{ respond: 200 }}], stores: {{ s: {{ address: 'redis://{address}', hash_key: {key} }} }} }}"
         );
         let config = Config::parse("test", &text).unwrap();
         let store = Store::new(&config.stores[0], None, (&Registry::default(), 1));
@@ -285,6 +291,33 @@ mod tests {
             assert_eq!(ours.unsealed(&forged), None);
             assert_eq!(ours.unsealed(&sealed[..place]), None);
         }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_is_given_up_is_closed_though_the_store_reads_nothing() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let stream = stream_at(&address, "0123456789abcdef", "a");
+        let mut read = vec![0; 1 << 16];
+        let (mut link, mut peer) = tokio::join!(async { stream.connect().await.unwrap() }, async {
+            let (mut peer, _) = listener.accept().await.unwrap();
+            assert!(peer.read(&mut read).await.unwrap() > 0);
+            peer.write_all(b"*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n").await.unwrap();
+            peer
+        });
+        // More than the kernel keeps.
+        let long = vec![b'x'; 32 << 20];
+        let question = [long.as_slice()];
+        tokio::select! {
+            _ = link.call(&WRITE, &question) => panic!("there was no reply"),
+            begun = peer.peek(&mut read) => assert!(begun.unwrap() > 0),
+        }
+        drop(link);
+        let mut sent = 0;
+        while let Ok(more @ 1..) = peer.read(&mut read).await {
+            sent += more;
+        }
+        assert!(sent < long.len(), "all of it was sent though nobody waits for a reply");
     }
 
     #[test]
