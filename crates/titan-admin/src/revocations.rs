@@ -24,7 +24,7 @@ use log::{Log, Record};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use titan_config::{Config, Policy};
 use titan_proxy::Revocations;
 
@@ -105,10 +105,10 @@ impl RevocationStore {
 
     /// Reads the file, and keeps other processes from it.
     pub fn open(&self) -> Result<(), RevocationStoreError> {
-        self.open_at(now())
+        self.open_at(clock())
     }
 
-    fn open_at(&self, now: u64) -> Result<(), RevocationStoreError> {
+    fn open_at(&self, now: Duration) -> Result<(), RevocationStoreError> {
         let mut entries = Entries::new(self.fleet.is_some());
         let (log, found) = Log::open(&self.path, |record| entries.take(record))?;
         let warning = (found.torn > 0).then(|| {
@@ -122,8 +122,9 @@ impl RevocationStore {
         in_force.for_each(|entry| self.table.add(&entry.revocation()));
         let clock = entries.all().map(|entry| entry.stamp).max().unwrap_or(0);
         let mut inner = Inner { entries, clock, log: Some(log), warning };
-        inner.evict(&self.table, now);
-        if !inner.is_sound() || inner.is_worth_compacting() {
+        inner.evict(&self.table, now.as_secs());
+        let is_changed = self.fleet.is_some() && inner.stamp_all(now);
+        if is_changed || !inner.is_sound() || inner.is_worth_compacting() {
             inner.compact().map_err(|error| RevocationStoreError::Io(self.path.clone(), error))?;
         }
         *self.lock() = inner;
@@ -152,16 +153,16 @@ impl RevocationStore {
         }
     }
 
-    fn revoke(&self, tokens: Tokens, now: u64) -> Result<Outcome, Refused> {
+    fn revoke(&self, tokens: Tokens, now: Duration) -> Result<Outcome, Refused> {
         let mut inner = self.lock();
-        inner.evict(&self.table, now);
+        inner.evict(&self.table, now.as_secs());
         let is_known = |issuer: &str| {
             self.issuers.as_ref().is_none_or(|all| all.iter().any(|known| known == issuer))
         };
         if !tokens.issuer.as_deref().is_none_or(is_known) {
             return Err(Refused::Issuer);
         }
-        if tokens.have_ended(now) {
+        if tokens.have_ended(now.as_secs()) {
             return Err(Refused::Ended);
         }
         let known = inner.entries.with(&tokens.target()).filter(|it| !it.is_withdrawn).cloned();
@@ -172,10 +173,12 @@ impl RevocationStore {
             None => (inner.entries.next, tokens),
             Some(known) => (known.id, known.tokens.and(&tokens)),
         };
-        if let Some(known) = known.filter(|known| known.tokens == tokens) {
+        // In a fleet it says when it was revoked last: another gateway may have withdrawn it meanwhile.
+        let says_nothing_new = |known: &Entry| self.fleet.is_none() && known.tokens == tokens;
+        if let Some(known) = known.filter(says_nothing_new) {
             return Ok(Outcome::Known(known));
         }
-        let entry = Entry { id, tokens, stamp: self.stamp(&inner, now), is_withdrawn: false };
+        let entry = Entry { id, tokens, stamp: inner.stamp(now), is_withdrawn: false };
         let is_new = id == inner.entries.next;
         inner.write(&[Record::Add(entry.clone())]).map_err(Refused::Disk)?;
         self.put(&mut inner, entry.clone());
@@ -183,13 +186,13 @@ impl RevocationStore {
     }
 
     /// Removes an entry, so that its tokens are accepted again. None if there is no such entry.
-    fn lift(&self, id: u64, now: u64) -> io::Result<Option<Entry>> {
+    fn lift(&self, id: u64, now: Duration) -> io::Result<Option<Entry>> {
         let mut inner = self.lock();
-        inner.evict(&self.table, now);
+        inner.evict(&self.table, now.as_secs());
         let known = inner.entries.of(id).filter(|entry| !entry.is_withdrawn).cloned();
         let Some(entry) = known else { return Ok(None) };
         if self.fleet.is_some() {
-            let stamp = self.stamp(&inner, now);
+            let stamp = inner.stamp(now);
             let withdrawn = Entry { stamp, is_withdrawn: true, ..entry.clone() };
             inner.write(&[Record::Add(withdrawn.clone())])?;
             self.put(&mut inner, withdrawn);
@@ -207,12 +210,6 @@ impl RevocationStore {
         inner.apply(&self.table, entry);
         inner.compact_if_worth_it();
         self.fleet.iter().for_each(Fleet::wake);
-    }
-
-    /// Later than all that is known; 0 where nobody compares.
-    fn stamp(&self, inner: &Inner, now: u64) -> u64 {
-        let stamp = (1000 * now).max(inner.clock.saturating_add(1));
-        self.fleet.as_ref().map_or(0, |_| stamp)
     }
 
     /// So many entries behind that id, in their order.
@@ -236,6 +233,24 @@ impl RevocationStore {
 }
 
 impl Inner {
+    /// Later than all that is known.
+    fn stamp(&self, now: Duration) -> u64 {
+        let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        now.max(self.clock.saturating_add(1))
+    }
+
+    /// Has those say that they were revoked now of which it is not known when, because earlier versions did not stamp what no other
+    /// gateway was to hear. In doubt tokens are revoked. Tells whether there were any.
+    fn stamp_all(&mut self, now: Duration) -> bool {
+        let unstamped: Vec<_> = self.entries.all().filter(|it| it.stamp == 0).cloned().collect();
+        let stamp = self.stamp(now);
+        for entry in &unstamped {
+            self.entries.put(Entry { stamp, ..entry.clone() });
+            self.clock = stamp;
+        }
+        !unstamped.is_empty()
+    }
+
     /// Forgets the entries whose tokens have ended.
     fn evict(&mut self, table: &Revocations, now: u64) {
         while let Some(entry) = self.entries.first_to_end() {
@@ -244,7 +259,7 @@ impl Inner {
             }
             let id = entry.id;
             table.remove(&entry.revocation());
-            self.entries.remove(id);
+            self.entries.forget(id);
         }
     }
 
@@ -296,9 +311,14 @@ impl Inner {
     }
 }
 
-/// Seconds since 1970.
+/// Since 1970.
+fn clock() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// The same in seconds.
 pub(crate) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    clock().as_secs()
 }
 
 /// Every issuer that a token can have; none if some policy accepts any issuer.

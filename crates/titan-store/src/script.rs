@@ -63,15 +63,22 @@ impl Call<'_> {
         &self,
         connection: &mut MultiplexedConnection,
     ) -> Result<Numbers, (Unavailable, Option<RedisError>)> {
-        let reply = match ask(connection, &self.written("EVALSHA", &self.script.digest)).await {
+        match self.reply(connection).await {
+            Ok(value) => numbers(value).ok_or((Unavailable::Failed, None)),
+            Err(error) => Err((kind_of(&error), Some(error))),
+        }
+    }
+
+    /// The same for a script that returns more than numbers.
+    pub(crate) async fn reply(
+        &self,
+        connection: &mut MultiplexedConnection,
+    ) -> Result<Value, RedisError> {
+        match ask(connection, &self.written("EVALSHA", &self.script.digest)).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
                 ask(connection, &self.written("EVAL", &self.script.text)).await
             }
             reply => reply,
-        };
-        match reply {
-            Ok(value) => numbers(value).ok_or((Unavailable::Failed, None)),
-            Err(error) => Err((kind_of(&error), Some(error))),
         }
     }
 
@@ -115,7 +122,8 @@ fn kind_of(error: &RedisError) -> Unavailable {
     }
 }
 
-fn numbers(reply: Value) -> Option<Numbers> {
+/// What a script has returned that returns numbers only.
+pub(crate) fn numbers(reply: Value) -> Option<Numbers> {
     let Value::Array(parts) = reply else { return None };
     let number = |part: Value| match part {
         Value::Int(number) => Some(number),

@@ -6,9 +6,9 @@
 
 use crate::bounded::Replies;
 use crate::connect::{Driver, told};
-use crate::script::{Call, Script, ask};
+use crate::script::{Call, Script, ask, numbers};
 use crate::store::Store;
-use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, MAX_TAG_LEN, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::rand;
 use redis::aio::MultiplexedConnection;
@@ -48,12 +48,25 @@ pub struct Life(Vec<u8>);
 /// An entry; nothing where no gateway of the fleet has written it.
 pub type Read = (EntryId, Option<Vec<u8>>);
 
+/// What became of entries that were to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// The stream has them.
+    Added,
+    /// The stream has another life, or none.
+    OtherLife,
+    /// An entry has the greatest id there is, so that none can be behind it: the stream has to begin anew.
+    Exhausted,
+}
+
 /// The entry that names the life of a stream. All others are behind it.
 pub const FIRST: EntryId = EntryId(0, 1);
 /// The most entries that are written at once.
 pub const MAX_WRITTEN: usize = 32;
 /// The most bytes of an entry. A page of such is as much as a connection may bring.
 pub const MAX_ENTRY: usize = 14 << 10;
+/// The most bytes of one as it is stored: with what it was encrypted with, and what proves who has written it.
+const MAX_SEALED: usize = NONCE_LEN + MAX_ENTRY + MAX_TAG_LEN;
 /// The most entries of a page.
 const PAGE: usize = 64;
 /// The most entries that are removed at once.
@@ -63,23 +76,54 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of the name of a life.
 const LIFE: usize = 16;
 
-/// Begins `KEYS[1]` with the life `ARGV[1]`, unless it has one.
+/// The life of `KEYS[1]`: an empty text where it has none, or something in its place that no gateway has written.
+const LIFE_OF: &str = "local function life()
+  local first = redis.call('XRANGE', KEYS[1], '0-1', '0-1')[1]
+  local fields = first and first[2] or {}
+  return #fields == 2 and #fields[2] == 32 and fields[2] or ''
+end
+";
+
+/// Returns the life of `KEYS[1]`.
+static LOOK: LazyLock<Script> =
+    LazyLock::new(|| Script::new(format!("{LIFE_OF}return {{life()}}")));
+
+/// Begins `KEYS[1]` with the life `ARGV[1]`, if the one that it has is `ARGV[2]`.
 static BEGIN: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
-        "if redis.call('XRANGE', KEYS[1], '0-1', '0-1')[1] then return {0} end
+    let begin = "if life() ~= ARGV[2] then return {0} end
 redis.call('DEL', KEYS[1])
 redis.call('XADD', KEYS[1], '0-1', 'life', ARGV[1])
-return {1}",
-    )
+return {1}";
+    Script::new(format!("{LIFE_OF}{begin}"))
 });
 
-/// Adds the entries that follow in `ARGV` to `KEYS[1]`, if its life is `ARGV[1]`. Returns whether it is.
+/// Adds the entries that follow in `ARGV` to `KEYS[1]`, if its life is `ARGV[1]`. Returns 1, 0 where it is another one, and 2 where
+/// its ids are used up. Releases before 7 say that as if the id had been given to them.
 static WRITE: LazyLock<Script> = LazyLock::new(|| {
+    let write = "if life() ~= ARGV[1] then return {0} end
+for place = 2, #ARGV do
+  local added = redis.pcall('XADD', KEYS[1], '*', 'sealed', ARGV[place])
+  if type(added) == 'table' and added.err then
+    local is_full = added.err:find('exhausted') or added.err:find('equal or smaller')
+    return is_full and {2} or added
+  end
+end
+return {1}";
+    Script::new(format!("{LIFE_OF}{write}"))
+});
+
+/// Returns the entries of `KEYS[1]` behind `ARGV[1]`, `ARGV[2]` at most: of each the id, and what it has, unless that has another
+/// form than gateways give it, or more bytes than `ARGV[3]`. So nothing that others write there can make a page too long.
+static READ: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
-        "local first = redis.call('XRANGE', KEYS[1], '0-1', '0-1')[1]
-if not first or first[2][2] ~= ARGV[1] then return {0} end
-for place = 2, #ARGV do redis.call('XADD', KEYS[1], '*', 'sealed', ARGV[place]) end
-return {1}",
+        "local page = redis.call('XREAD', 'COUNT', ARGV[2], 'STREAMS', KEYS[1], ARGV[1])
+local found = {}
+for place, entry in ipairs(page and page[1][2] or {}) do
+  local fields = entry[2]
+  local is_one = #fields == 2 and #fields[2] <= tonumber(ARGV[3])
+  found[place] = is_one and {entry[1], fields[2]} or {entry[1]}
+end
+return found",
     )
 });
 
@@ -126,55 +170,56 @@ impl Stream {
 impl StreamLink<'_> {
     /// Its life; none if it has not begun, or has lost its beginning.
     pub async fn life(&mut self) -> Result<Option<Life>, String> {
-        let mut question = cmd("XRANGE");
-        question.arg(&self.stream.key).arg("0-1").arg("0-1");
-        let reply = self.ask(&question).await?;
-        let Value::Array(entries) = reply else { return Err(misread()) };
-        let Some(entry) = entries.into_iter().next() else { return Ok(None) };
-        let (id, fields) = entry_in(entry).ok_or_else(misread)?;
-        let [_, Value::BulkString(life)] = fields.as_slice() else { return Err(misread()) };
-        let is_one = id == FIRST && life.len() == 2 * LIFE;
-        is_one.then(|| Some(Life(life.clone()))).ok_or_else(misread)
+        let reply = self.call(&LOOK, &[]).await?;
+        let Value::Array(parts) = reply else { return Err(misread()) };
+        match parts.as_slice() {
+            [Value::BulkString(life)] if life.is_empty() => Ok(None),
+            [Value::BulkString(life)] if life.len() == 2 * LIFE => Ok(Some(Life(life.clone()))),
+            _ => Err(misread()),
+        }
     }
 
-    /// Begins it, unless it has a life. What is in it without one is lost.
-    pub async fn begin(&mut self) -> Result<(), String> {
+    /// Begins it, instead of that life, unless it has another one. What is in it is lost.
+    pub async fn begin(&mut self, instead_of: Option<&Life>) -> Result<(), String> {
         let mut life = [0; LIFE];
         rand::fill(&mut life).map_err(|_| "there is no randomness".to_owned())?;
         let life = life.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        self.call(&BEGIN, &[life.as_bytes()]).await.map(drop)
+        let before = instead_of.map_or(&[][..], |life| life.0.as_slice());
+        self.call(&BEGIN, &[life.as_bytes(), before]).await.map(drop)
     }
 
     /// The entries behind that one; none where there are no more.
     pub async fn read(&mut self, after: EntryId) -> Result<Vec<Read>, String> {
-        let mut question = cmd("XREAD");
-        question.arg("COUNT").arg(PAGE).arg("STREAMS").arg(&self.stream.key).arg(after.to_string());
-        let entries = entries_in(self.ask(&question).await?).ok_or_else(misread)?;
-        let mut read = Vec::with_capacity(entries.len());
+        let arguments = [after.to_string(), PAGE.to_string(), MAX_SEALED.to_string()];
+        let reply = self.call(&READ, &arguments.each_ref().map(String::as_bytes)).await?;
+        let Value::Array(entries) = reply else { return Err(misread()) };
+        let mut read = Vec::with_capacity(entries.len().min(PAGE));
         let mut last = after;
         for entry in entries {
-            let (id, fields) = entry_in(entry).ok_or_else(misread)?;
+            let (id, sealed) = entry_in(entry).ok_or_else(misread)?;
             if id <= last || read.len() == PAGE {
                 return Err(misread());
             }
             last = id;
-            let entry = match fields.as_slice() {
-                [Value::BulkString(_), Value::BulkString(sealed)] => self.stream.unsealed(sealed),
-                _ => None,
-            };
-            read.push((id, entry));
+            read.push((id, sealed.and_then(|sealed| self.stream.unsealed(&sealed))));
         }
         Ok(read)
     }
 
-    /// Adds entries, [`MAX_WRITTEN`] at most, if its life is that one. Tells whether it is.
-    pub async fn write(&mut self, life: &Life, entries: &[Vec<u8>]) -> Result<bool, String> {
+    /// Adds entries, [`MAX_WRITTEN`] at most, if its life is that one.
+    pub async fn write(&mut self, life: &Life, entries: &[&[u8]]) -> Result<Written, String> {
         let sealed = entries.iter().map(|entry| self.stream.sealed(entry));
         let sealed: Result<Vec<_>, _> = sealed.collect();
         let sealed = sealed.map_err(|_| "an entry cannot be encrypted".to_owned())?;
         let life = std::iter::once(life.0.as_slice());
         let arguments: Vec<&[u8]> = life.chain(sealed.iter().map(Vec::as_slice)).collect();
-        Ok(self.call(&WRITE, &arguments).await? == 1)
+        let reply = self.call(&WRITE, &arguments).await?;
+        match numbers(reply).as_deref() {
+            Some([0]) => Ok(Written::OtherLife),
+            Some([1]) => Ok(Written::Added),
+            Some([2]) => Ok(Written::Exhausted),
+            _ => Err(misread()),
+        }
     }
 
     /// Removes entries, [`MAX_REMOVED`] at most.
@@ -184,13 +229,11 @@ impl StreamLink<'_> {
         self.ask(&question).await.map(drop)
     }
 
-    async fn call(&mut self, script: &Script, arguments: &[&[u8]]) -> Result<i64, String> {
+    async fn call(&mut self, script: &Script, arguments: &[&[u8]]) -> Result<Value, String> {
         let call = Call { script, key: self.stream.key.as_bytes(), arguments };
-        let reply = timeout(PATIENCE, call.make(&mut self.connection)).await;
+        let reply = timeout(PATIENCE, call.reply(&mut self.connection)).await;
         let reply = reply.map_err(|_| self.lost(silent()))?;
-        let numbers = reply
-            .map_err(|(_, error)| self.lost(error.map_or_else(misread, |error| told(&error))))?;
-        numbers.first().copied().ok_or_else(misread)
+        reply.map_err(|error| self.lost(told(&error)))
     }
 
     async fn ask(&mut self, question: &Cmd) -> Result<Value, String> {
@@ -231,26 +274,15 @@ fn misread() -> String {
     "it sends what is no reply to its calls".to_owned()
 }
 
-/// The entries in what XREAD replies for one stream.
-fn entries_in(reply: Value) -> Option<Vec<Value>> {
-    let streams = match reply {
-        Value::Nil => return Some(Vec::new()),
-        Value::Array(streams) => streams,
-        _ => return None,
-    };
-    let [Value::Array(stream)] = <[Value; 1]>::try_from(streams).ok()? else { return None };
-    let [_, Value::Array(entries)] = <[Value; 2]>::try_from(stream).ok()? else { return None };
-    Some(entries)
-}
-
-fn entry_in(entry: Value) -> Option<(EntryId, Vec<Value>)> {
+/// The id and what it has of an entry in a page.
+fn entry_in(entry: Value) -> Option<(EntryId, Option<Vec<u8>>)> {
     let Value::Array(parts) = entry else { return None };
-    let [Value::BulkString(id), fields] = <[Value; 2]>::try_from(parts).ok()? else { return None };
+    let mut parts = parts.into_iter();
+    let Some(Value::BulkString(id)) = parts.next() else { return None };
     let id = str::from_utf8(&id).ok()?.parse().ok()?;
-    match fields {
-        Value::Array(fields) => Some((id, fields)),
-        // One that was removed meanwhile.
-        Value::Nil => Some((id, Vec::new())),
+    match (parts.next(), parts.next()) {
+        (None, None) => Some((id, None)),
+        (Some(Value::BulkString(sealed)), None) => Some((id, Some(sealed))),
         _ => None,
     }
 }
@@ -321,19 +353,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_page_of_a_stream_is_none() {
+    fn what_is_no_entry_of_a_page_is_none() {
         let text = |text: &str| Value::BulkString(text.into());
-        let entry = |id: &str| Value::Array(vec![text(id), Value::Array(Vec::new())]);
-        let page =
-            |entries| Value::Array(vec![Value::Array(vec![text("s"), Value::Array(entries)])]);
-        assert_eq!(entries_in(Value::Nil), Some(Vec::new()));
-        assert_eq!(entries_in(page(vec![entry("1-2")])), Some(vec![entry("1-2")]));
-        for other in [Value::Int(1), Value::Array(Vec::new()), Value::Array(vec![text("s")])] {
-            assert_eq!(entries_in(other), None);
-        }
-        assert_eq!(entry_in(entry("1-2")), Some((EntryId(1, 2), Vec::new())));
+        let entry = |id: &str| Value::Array(vec![text(id)]);
+        assert_eq!(entry_in(entry("1-2")), Some((EntryId(1, 2), None)));
+        let full = vec![text("1-2"), text("x")];
+        let both = Some((EntryId(1, 2), Some(b"x".to_vec())));
+        assert_eq!(entry_in(Value::Array(full.clone())), both);
         for id in ["1", "-", "1-x", "-1-2", "18446744073709551616-1"] {
             assert_eq!(entry_in(entry(id)), None, "{id}");
+        }
+        let longer = Value::Array([full, vec![text("y")]].concat());
+        for other in [longer, Value::Array(vec![]), text("1-2"), Value::Array(vec![Value::Nil])] {
+            assert_eq!(entry_in(other), None);
         }
     }
 }

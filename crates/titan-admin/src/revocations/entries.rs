@@ -23,16 +23,28 @@ pub(super) struct Entries {
 /// Where entries are in the stream that all gateways read.
 #[derive(Default)]
 struct Told {
-    places: HashMap<u64, EntryId>,
+    places: HashMap<u64, Place>,
     /// Those that are not there, or not as they are here.
     missing: BTreeSet<u64>,
     /// What the stream has and nobody needs any more; [`MAX_GARBAGE`] at most.
-    garbage: Vec<EntryId>,
+    garbage: BTreeSet<EntryId>,
+    /// How often the stream was begun to be read from its beginning.
+    reading: u64,
+    /// Whether its end has not been reached since.
+    is_reading: bool,
+}
+
+/// Where an entry is in the stream.
+#[derive(Clone, Copy)]
+struct Place {
+    at: EntryId,
+    /// The last reading that has met it there.
+    reading: u64,
 }
 
 /// Withdrawn entries that are remembered. A gateway that has not heard of one that is forgotten goes on refusing its tokens.
 const MAX_WITHDRAWN: usize = 100_000;
-/// What is beyond that stays in the stream until it is read anew.
+/// What is beyond that stays in the stream until it is read again.
 const MAX_GARBAGE: usize = 1 << 16;
 
 impl Entries {
@@ -101,17 +113,30 @@ impl Entries {
         beyond.into_iter().for_each(|(_, id)| drop(self.remove(id)));
     }
 
+    /// Removes one for which the stream has another one, or none.
     pub(super) fn remove(&mut self, id: u64) -> Option<Entry> {
+        let place = self.told.as_ref().and_then(|told| told.place_of(id));
+        place.into_iter().for_each(|place| self.discard(place));
+        self.forget(id)
+    }
+
+    /// Removes one that others may need nevertheless: it stays in the stream.
+    pub(super) fn forget(&mut self, id: u64) -> Option<Entry> {
         let entry = self.by_id.remove(&id)?;
         self.by_target.remove(&entry.tokens.target());
         self.by_end.remove(&(entry.tokens.ends, id));
         self.withdrawn.remove(&(entry.tokens.ends, id));
         if let Some(told) = &mut self.told {
             told.missing.remove(&id);
-            let place = told.places.remove(&id);
-            place.into_iter().for_each(|place| told.discard(place));
+            told.places.remove(&id);
         }
         Some(entry)
+    }
+
+    /// Whether that is what other gateways cannot know of: an entry, and its stamp.
+    pub(super) fn lacks(&self, (id, stamp): (u64, u64)) -> bool {
+        let is_missing = self.told.as_ref().is_some_and(|told| told.missing.contains(&id));
+        is_missing && self.of(id).is_some_and(|entry| entry.stamp == stamp)
     }
 
     /// Whether other gateways can know of an entry as it is here; nothing where there are none.
@@ -131,13 +156,14 @@ impl Entries {
         ids.filter_map(|id| self.by_id.get(id)).collect()
     }
 
-    /// The stream has the entry as it is here, at that place.
-    pub(super) fn note_told(&mut self, id: u64, place: EntryId) {
+    /// The stream has the entry as it is here, at that place. Of two places the later one counts, at all gateways.
+    pub(super) fn note_told(&mut self, id: u64, at: EntryId) {
         let Some(told) = &mut self.told else { return };
         told.missing.remove(&id);
-        match told.places.insert(id, place) {
-            Some(before) if before != place => told.discard(before),
-            _ => {}
+        let known = told.place_of(id).unwrap_or(at);
+        told.places.insert(id, Place { at: known.max(at), reading: told.reading });
+        if known != at {
+            told.discard(known.min(at));
         }
     }
 
@@ -146,10 +172,15 @@ impl Entries {
         self.told.iter_mut().for_each(|told| told.discard(place));
     }
 
-    /// So much of that, which is forgotten here.
+    /// So much of that, which is forgotten here. None while something is still to be read or written in its place.
     pub(super) fn take_garbage(&mut self, most: usize) -> Vec<EntryId> {
-        let Some(Told { garbage, .. }) = &mut self.told else { return Vec::new() };
-        garbage.split_off(garbage.len().saturating_sub(most))
+        let Some(Told { garbage, missing, is_reading, .. }) = &mut self.told else {
+            return Vec::new();
+        };
+        if *is_reading || !missing.is_empty() {
+            return Vec::new();
+        }
+        std::iter::from_fn(|| garbage.pop_first()).take(most).collect()
     }
 
     /// It is not known any more what the stream has.
@@ -158,12 +189,36 @@ impl Entries {
             *told = Told { missing: self.by_id.keys().copied().collect(), ..Told::default() };
         }
     }
+
+    /// The stream is read from its beginning: what is not met may be lost. What nobody needs is found again.
+    pub(super) fn begin_reading(&mut self) {
+        if let Some(told) = &mut self.told {
+            (told.reading, told.is_reading) = (told.reading + 1, true);
+            told.garbage.clear();
+        }
+    }
+
+    /// The end is reached: what was not met other gateways cannot know of. Tells how much of it they could have known before.
+    pub(super) fn end_reading(&mut self) -> usize {
+        let Some(told) = &mut self.told else { return 0 };
+        told.is_reading = false;
+        let (reading, before) = (told.reading, told.missing.len());
+        let lost = told.places.extract_if(|_, place| place.reading < reading);
+        told.missing.extend(lost.map(|(id, _)| id));
+        told.missing.len() - before
+    }
 }
 
 impl Told {
+    /// Where the present reading, or the last one, has met an entry.
+    fn place_of(&self, id: u64) -> Option<EntryId> {
+        let place = self.places.get(&id).filter(|place| place.reading == self.reading);
+        place.map(|place| place.at)
+    }
+
     fn discard(&mut self, place: EntryId) {
         if self.garbage.len() < MAX_GARBAGE {
-            self.garbage.push(place);
+            self.garbage.insert(place);
         }
     }
 }

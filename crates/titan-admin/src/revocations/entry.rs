@@ -13,8 +13,8 @@ pub(crate) struct Entry {
     /// Never given to another one, and this gateway's own.
     pub(super) id: u64,
     pub(super) tokens: Tokens,
-    /// When it became what it is, in milliseconds since 1970, and later than whatever was known of these tokens then. 0 where
-    /// gateways do not tell each other.
+    /// When it became what it is, in milliseconds since 1970, and later than whatever was known of these tokens then. 0 where an
+    /// earlier version has written it, whose gateway told no other one.
     pub(super) stamp: u64,
     /// Whether the tokens are accepted again: so that those hear of it who know them as revoked.
     pub(super) is_withdrawn: bool,

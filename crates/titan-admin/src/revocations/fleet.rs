@@ -1,35 +1,30 @@
 //! The other gateways: what they revoke is heard from a stream in a store, and what is revoked here is written there.
 //!
-//! ```text
-//! connect -> what is its life? -> read to its end -> write what it lacks -> remove what nobody needs -> in sync
-//!    ^             ^ another one: read it all, and see what it lacks                                      |
-//!    |             +--------------------------- 100 ms later, or when something is revoked here -----------+
-//!    +--- after an error
-//! ```
-//!
 //! It does not matter in which order entries are read, how often, or whether their stream was lost in between: what two of them
-//! come to is decided by what they say ([`Entry::merged`]).
+//! come to is decided by what they say ([`Entry::merged`]). How the stream is followed is in `follower`.
+
+mod follower;
 
 #[cfg(test)]
 mod tests;
 
 use super::entry::Entry;
 use super::log::Record;
-use super::{Inner, RevocationStore, now};
-use std::convert::Infallible;
+use super::{Inner, RevocationStore};
+use follower::Follower;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use titan_config::{JwtRevocations, LogArea, LogLevel, Name, WithoutRevocations};
+use titan_config::{JwtRevocations, Name, WithoutRevocations};
 use titan_io::random::Random;
-use titan_observe::events::{Event, Log, Repeat};
+use titan_observe::events::Log;
 use titan_proxy::{Revocations, Status};
-use titan_store::stream::{EntryId, FIRST, Life, MAX_REMOVED, MAX_WRITTEN, Stream, StreamLink};
+use titan_store::stream::{EntryId, MAX_WRITTEN};
 use tokio::runtime::Builder;
 use tokio::sync::{Notify, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 /// What is known of telling and hearing, on all threads.
 pub(super) struct Fleet {
@@ -64,37 +59,14 @@ pub(crate) struct FleetStatus {
     pub(crate) received: u64,
     /// Entries of the stream that no gateway of the fleet has written.
     pub(crate) unreadable: u64,
-    /// How often the stream was lost, and filled again.
+    /// How often some of the stream was lost, or all of it, and filled again.
     pub(crate) refills: u64,
 }
 
-/// Follows the stream, on a thread of its own.
-struct Follower {
-    revoked: Arc<RevocationStore>,
-    status: Status,
-    log: Log,
-    life: Option<Life>,
-    /// The last entry that was heard.
-    at: EntryId,
-    openings: u64,
-    /// When all of it was begun to be read.
-    since: Instant,
-    is_cut_off: bool,
-}
-
-/// The stream, by what its name in the store ends with.
-const STREAM: &str = "revocations";
-/// Between two looks. A call that waits for news would need a connection beside the one that writes, and could not tell a store
-/// that hangs from one that has none.
-const LOOK: Duration = Duration::from_millis(100);
-/// Before the first attempt to connect again, and the longest before another one.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 /// How long a client waits until other gateways can know of what it has revoked.
 const PUBLISHING: Duration = Duration::from_millis(500);
-/// Before everything is read again because there was no room for it.
-const READ_AGAIN: Duration = Duration::from_secs(10);
-/// How often a stream is begun that does not stay.
-const MAX_BEGUN: u32 = 3;
+/// By how much, in seconds, clocks of gateways may differ. What has ended for so long has ended for all of them.
+const CLOCKS: u64 = 3600;
 
 impl Fleet {
     /// The one of a configuration that has any.
@@ -160,16 +132,7 @@ impl RevocationStore {
             return Ok(());
         }
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let follower = Follower {
-            revoked: Arc::clone(self),
-            status,
-            log,
-            life: None,
-            at: FIRST,
-            openings: 0,
-            since: Instant::now(),
-            is_cut_off: false,
-        };
+        let follower = Follower::new(Arc::clone(self), status, log);
         let follow = move || runtime.block_on(follower.run());
         thread::Builder::new().name("revocations".to_owned()).spawn(follow).map(drop)
     }
@@ -220,17 +183,32 @@ impl RevocationStore {
         (records.len() as u64, had_room)
     }
 
-    /// Entries that other gateways cannot know of, as they are written for them, and how many there are in all.
-    fn to_tell(&self, now: u64) -> (Vec<Vec<u8>>, usize) {
+    /// Some of the entries that other gateways cannot know of.
+    fn to_tell(&self, now: u64) -> Vec<Telling> {
         let mut inner = self.lock();
         inner.evict(&self.table, now);
         // From somewhere in between: gateways that fill a stream again at once are to begin with different ones.
         let from = Random::default().next() % inner.entries.next.max(1);
         let entries = inner.entries.to_tell(from, MAX_WRITTEN);
         // Nothing that an entry has cannot be written.
-        let written = entries.into_iter().filter_map(|entry| serde_json::to_vec(entry).ok());
-        (written.collect(), inner.entries.untold())
+        let telling = |entry: &Entry| {
+            Some(Telling { of: (entry.id, entry.stamp), written: serde_json::to_vec(entry).ok()? })
+        };
+        entries.into_iter().filter_map(telling).collect()
     }
+
+    /// Whether some of that was read back. What has become something else meanwhile need not be.
+    fn has_told(&self, told: &[Telling]) -> bool {
+        let inner = self.lock();
+        told.iter().any(|telling| !inner.entries.lacks(telling.of))
+    }
+}
+
+/// An entry that is written for other gateways.
+struct Telling {
+    /// Its id, and its stamp then.
+    of: (u64, u64),
+    written: Vec<u8>,
 }
 
 /// There are as many entries as may be.
@@ -246,7 +224,10 @@ impl Inner {
         now: u64,
     ) -> Result<Option<Entry>, NoRoom> {
         if theirs.tokens.have_ended(now) {
-            self.entries.discard(place);
+            // Others may need it still, whose clocks are behind.
+            if theirs.tokens.have_ended(now.saturating_sub(CLOCKS)) {
+                self.entries.discard(place);
+            }
             return Ok(None);
         }
         let ours = self.entries.with(&theirs.tokens.target()).cloned();
@@ -283,212 +264,4 @@ impl Inner {
             }
         }
     }
-}
-
-impl Follower {
-    async fn run(mut self) {
-        let mut pause = PAUSES.0;
-        let revoked = Arc::clone(&self.revoked);
-        let Some(fleet) = &revoked.fleet else { return };
-        loop {
-            let before = fleet.in_sync.load(Ordering::Relaxed);
-            let Err(why) = self.follow(&revoked, fleet).await;
-            let was_in_sync = fleet.in_sync.load(Ordering::Relaxed) != before;
-            pause = if was_in_sync { PAUSES.0 } else { (2 * pause).min(PAUSES.1) };
-            self.tell_if_cut_off(fleet, &why);
-            sleep(pause).await;
-        }
-    }
-
-    /// From a connection to why it has ended.
-    async fn follow(
-        &mut self,
-        revoked: &RevocationStore,
-        fleet: &Fleet,
-    ) -> Result<Infallible, String> {
-        let store = || self.status.store(fleet.store.as_str());
-        let store = store().ok_or("the configuration in force has no such store")?;
-        let stream = Stream::new(store, STREAM).map_err(|_| "its entries cannot be encrypted")?;
-        let mut link = stream.connect().await?;
-        loop {
-            self.catch_up(&mut link, revoked, fleet).await?;
-            self.note_in_sync(revoked, fleet);
-            let is_changed = fleet.changed.notified();
-            tokio::select! { () = sleep(LOOK) => {}, () = is_changed => {} }
-            // A reload may have changed its section.
-            if !self.status.store(fleet.store.as_str()).is_some_and(|store| stream.is_in(&store)) {
-                return Err("the configuration in force has another store of that name".to_owned());
-            }
-        }
-    }
-
-    /// Hears everything, and tells everything.
-    async fn catch_up(
-        &mut self,
-        link: &mut StreamLink<'_>,
-        revoked: &RevocationStore,
-        fleet: &Fleet,
-    ) -> Result<(), String> {
-        let mut begun = 0;
-        loop {
-            let life = link.life().await?;
-            self.look_for_losses(life.as_ref(), revoked, fleet);
-            self.read_on(link, revoked, fleet).await?;
-            match life {
-                None if begun == MAX_BEGUN => return Err(does_not_keep()),
-                None => {
-                    begun += 1;
-                    link.begin().await?;
-                }
-                Some(life) => {
-                    if !self.tell(link, &life, revoked, fleet).await? {
-                        return clean(link, revoked).await;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Has everything read again where the stream is another one, or what was heard may be lost.
-    fn look_for_losses(&mut self, life: Option<&Life>, revoked: &RevocationStore, fleet: &Fleet) {
-        let openings = fleet.openings.load(Ordering::Relaxed);
-        let is_another = life.is_none() || life != self.life.as_ref();
-        let has_room = || {
-            let (count, capacity) = revoked.count(now());
-            count < capacity && self.since.elapsed() > READ_AGAIN
-        };
-        let is_lacking = fleet.is_lacking.load(Ordering::Relaxed);
-        if !is_another && openings == self.openings && !(is_lacking && has_room()) {
-            return;
-        }
-        if is_another && self.life.is_some() {
-            fleet.refills.fetch_add(1, Ordering::Relaxed);
-            let what = format!(
-                "the store `{}` has lost the revoked tokens: this gateway writes again what it knows",
-                fleet.store
-            );
-            self.log.tell(event(LogLevel::Warn, "revocations_lost", what));
-        }
-        if is_another {
-            self.life = life.cloned();
-        }
-        (self.at, self.openings, self.since) = (FIRST, openings, Instant::now());
-        fleet.is_lacking.store(false, Ordering::Relaxed);
-        revoked.lock().entries.forget_told();
-    }
-
-    /// Reads to the end.
-    async fn read_on(
-        &mut self,
-        link: &mut StreamLink<'_>,
-        revoked: &RevocationStore,
-        fleet: &Fleet,
-    ) -> Result<(), String> {
-        loop {
-            let page = link.read(self.at).await?;
-            let Some((last, _)) = page.last() else { return Ok(()) };
-            self.at = *last;
-            let count = page.len();
-            let parse = |(id, entry): (EntryId, Option<Vec<u8>>)| {
-                Some((id, serde_json::from_slice::<Entry>(&entry?).ok()?))
-            };
-            let page: Vec<_> = page.into_iter().filter_map(parse).collect();
-            self.note_unreadable(count - page.len(), fleet);
-            let (changed, had_room) = revoked.hear(page, now());
-            fleet.received.fetch_add(changed, Ordering::Relaxed);
-            if !had_room {
-                self.note_lack(fleet);
-            }
-            fleet.heard.send_replace(());
-        }
-    }
-
-    /// Writes some of what the stream lacks, and reads it there. Tells whether there was anything.
-    async fn tell(
-        &mut self,
-        link: &mut StreamLink<'_>,
-        life: &Life,
-        revoked: &RevocationStore,
-        fleet: &Fleet,
-    ) -> Result<bool, String> {
-        let (entries, before) = revoked.to_tell(now());
-        if entries.is_empty() {
-            return Ok(false);
-        }
-        if link.write(life, &entries).await? {
-            self.read_on(link, revoked, fleet).await?;
-            let left = revoked.lock().entries.untold();
-            // Something else may have been revoked meanwhile; then this is done again.
-            return if left < before { Ok(true) } else { Err(does_not_keep()) };
-        }
-        Ok(true)
-    }
-
-    fn note_in_sync(&mut self, revoked: &RevocationStore, fleet: &Fleet) {
-        fleet.note_in_sync();
-        fleet.heard.send_replace(());
-        if fleet.denies && !fleet.is_lacking.load(Ordering::Relaxed) {
-            revoked.table.distrust_after(fleet.stale_after);
-        }
-        if std::mem::take(&mut self.is_cut_off) {
-            let what = format!("hears again from the store `{}` what is revoked", fleet.store);
-            self.log.tell(event(LogLevel::Info, "revocations_back", what));
-        }
-    }
-
-    fn tell_if_cut_off(&mut self, fleet: &Fleet, why: &str) {
-        if self.is_cut_off || fleet.age() < fleet.stale_after {
-            return;
-        }
-        self.is_cut_off = true;
-        let what = match fleet.denies {
-            true => "tokens that could be revoked are refused",
-            false => "what is known to be revoked stays in force",
-        };
-        let what = format!(
-            "cut off from the store `{}` for {:?}, so that other gateways cannot say what they have revoked: {why}; {what}",
-            fleet.store, fleet.stale_after
-        );
-        self.log.tell(event(LogLevel::Warn, "revocations_cut_off", what));
-    }
-
-    fn note_unreadable(&self, count: usize, fleet: &Fleet) {
-        if count == 0 {
-            return;
-        }
-        fleet.unreadable.fetch_add(count as u64, Ordering::Relaxed);
-        let what = format!(
-            "the store `{}` has entries of revoked tokens that no gateway of this fleet and version has written: they are ignored",
-            fleet.store
-        );
-        let event = event(LogLevel::Warn, "revocations_unreadable", what);
-        self.log.tell(event.once(Repeat::ByMinute));
-    }
-
-    fn note_lack(&self, fleet: &Fleet) {
-        fleet.is_lacking.store(true, Ordering::Relaxed);
-        let what = "other gateways have revoked tokens that are not refused here: \
-            `jwt_revocations.capacity` is reached; make it as large as theirs";
-        let event = event(LogLevel::Error, "revocations_full", what);
-        self.log.tell(event.once(Repeat::ByMinute));
-    }
-}
-
-/// Removes what nobody needs any more.
-async fn clean(link: &mut StreamLink<'_>, revoked: &RevocationStore) -> Result<(), String> {
-    loop {
-        let garbage = revoked.lock().entries.take_garbage(MAX_REMOVED);
-        if garbage.is_empty() {
-            return Ok(());
-        }
-        link.remove(&garbage).await?;
-    }
-}
-
-fn does_not_keep() -> String {
-    "it does not keep what is written there".to_owned()
-}
-
-fn event(level: LogLevel, kind: &'static str, what: impl std::fmt::Display) -> Event {
-    Event::new((LogArea::Policy, level), kind, what)
 }

@@ -1,7 +1,7 @@
 //! `/jwt/revocations`: tokens are revoked and listed, and revocations removed.
 
 use super::entry::{Shown, Tokens};
-use super::{Outcome, Refused, RevocationStore, now};
+use super::{Outcome, Refused, RevocationStore, clock, now};
 use crate::http::{Request, Response, media_type};
 use serde::Serialize;
 use titan_http::Status;
@@ -45,7 +45,7 @@ pub(crate) async fn revoke(store: &RevocationStore, request: &Request) -> Respon
         Ok(tokens) => tokens,
         Err(error) => return Response::problem(Status::BAD_REQUEST, &error.to_string()),
     };
-    let (status, entry) = match store.revoke(tokens, now()) {
+    let (status, entry) = match store.revoke(tokens, clock()) {
         Ok(Outcome::Added(entry)) => (Status::CREATED, entry),
         Ok(Outcome::Known(entry)) => (Status::OK, entry),
         Err(refused) => return refused.response(),
@@ -57,7 +57,7 @@ pub(crate) async fn revoke(store: &RevocationStore, request: &Request) -> Respon
 /// Removes the entry with that id, so that its tokens are accepted again.
 pub(crate) async fn restore(store: &RevocationStore, id: &[u8]) -> Response {
     let Some(id) = number(id) else { return no_entry() };
-    let entry = match store.lift(id, now()) {
+    let entry = match store.lift(id, clock()) {
         Ok(Some(entry)) => entry,
         Ok(None) => return no_entry(),
         Err(error) => return Refused::Disk(error).response(),

@@ -1,12 +1,18 @@
 //! Gateways that tell each other what is revoked, over a stream that may be lost: what they come to know.
 
 use super::super::entry::Tokens;
+use super::super::log::Log as File;
 use super::super::tests::Place;
 use super::*;
 use proptest::prelude::*;
 use titan_config::Config;
+use titan_config::bounds::MAX_LEEWAY;
+use titan_store::stream::MAX_REMOVED;
 
 const NOW: u64 = 1_000_000;
+/// The same time.
+const AT: Duration = Duration::from_secs(NOW);
+const MILLISECOND: Duration = Duration::from_millis(1);
 const CONFIG: &str = "{ listeners: [':1'], routes: [{ respond: 200 }], apply: [p], \
     policies: { p: { jwt: { providers: { algorithms: EdDSA, keys: { jwks: k } } } } }, \
     stores: { s: { address: 'redis://127.0.0.1:1', hash_key: 0123456789abcdef } }, \
@@ -17,21 +23,39 @@ struct Member {
     place: Place,
     revoked: RevocationStore,
     life: u64,
+    is_cut_off: bool,
     read: usize,
+    /// Whether it reads all of it, and has not come to the end.
+    reads_all: bool,
+    /// How far it has read again what it had read.
+    again: Option<usize>,
 }
 
 /// All of them, and their stream.
 struct Gateways {
     members: Vec<Member>,
+    /// How many lives the stream has had, and which it has.
+    lives: u64,
     life: u64,
     stream: Vec<Option<Vec<u8>>>,
+    /// A copy of the stream.
+    saved: (u64, Vec<Option<Vec<u8>>>),
 }
 
 fn open(place: &Place, capacity: usize) -> RevocationStore {
+    open_with(CONFIG, place, capacity)
+}
+
+fn open_with(config: &str, place: &Place, capacity: usize) -> RevocationStore {
     let revoked =
-        RevocationStore::new(&place.file(), capacity, &Config::parse("test", CONFIG).unwrap());
-    revoked.open_at(NOW).unwrap();
+        RevocationStore::new(&place.file(), capacity, &Config::parse("test", config).unwrap());
+    revoked.open_at(AT).unwrap();
     revoked
+}
+
+/// One that has no store.
+fn open_alone(place: &Place) -> RevocationStore {
+    open_with(&CONFIG.replace(", store: s", ""), place, 100)
 }
 
 fn subject(name: u8, issued: u64, ends: u64) -> Tokens {
@@ -51,44 +75,83 @@ fn known(revoked: &RevocationStore) -> Vec<String> {
     tokens
 }
 
+impl Member {
+    fn of(place: Place, revoked: RevocationStore) -> Member {
+        let (life, read, again) = (0, 0, None);
+        Member { place, revoked, life, is_cut_off: true, read, reads_all: false, again }
+    }
+}
+
 impl Gateways {
     fn of(capacities: [usize; 3]) -> Gateways {
         let member = |capacity| {
             let place = Place::new();
             let revoked = open(&place, capacity);
-            Member { place, revoked, life: 0, read: 0 }
+            Member::of(place, revoked)
         };
-        Gateways { members: capacities.map(member).into(), life: 1, stream: Vec::new() }
+        let members = capacities.map(member).into();
+        Gateways { members, lives: 1, life: 1, stream: Vec::new(), saved: (1, Vec::new()) }
+    }
+
+    /// Has a gateway hear a part of the stream. Tells whether there was room for all.
+    fn hear(&self, member: usize, from: usize, to: usize) -> bool {
+        let part = self.stream.iter().enumerate().take(to).skip(from);
+        let parse = |(index, entry): (usize, &Option<Vec<u8>>)| {
+            Some((id(index), serde_json::from_slice(entry.as_ref()?).unwrap()))
+        };
+        self.members[member].revoked.hear(part.filter_map(parse).collect(), NOW).1
     }
 
     /// Reads to the end. Tells whether there was room for all.
     fn read(&mut self, member: usize) -> bool {
-        let Member { revoked, life, read, .. } = &mut self.members[member];
-        if *life != self.life {
-            (*life, *read) = (self.life, 0);
-            revoked.lock().entries.forget_told();
+        let it = &mut self.members[member];
+        let is_another = it.life != self.life;
+        if is_another {
+            it.life = self.life;
+            it.revoked.lock().entries.forget_told();
         }
-        let new = self.stream.iter().enumerate().skip(*read);
-        let parse = |(index, entry): (usize, &Option<Vec<u8>>)| {
-            Some((id(index), serde_json::from_slice(entry.as_ref()?).unwrap()))
-        };
-        let page: Vec<_> = new.filter_map(parse).collect();
-        *read = self.stream.len();
-        revoked.hear(page, NOW).1
+        if is_another || it.is_cut_off {
+            (it.is_cut_off, it.read, it.reads_all, it.again) = (false, 0, true, None);
+            it.revoked.lock().entries.begin_reading();
+        }
+        let had_room = self.hear(member, self.members[member].read, usize::MAX);
+        let it = &mut self.members[member];
+        it.read = self.stream.len();
+        if std::mem::take(&mut it.reads_all) {
+            it.revoked.lock().entries.end_reading();
+        }
+        had_room
+    }
+
+    /// Reads some of what it has read already.
+    fn read_again(&mut self, member: usize) {
+        let Some(from) = self.members[member].again else { return };
+        let to = from + 3;
+        self.hear(member, from, to);
+        self.members[member].again = Some(to).filter(|to| *to < self.stream.len());
+        if self.members[member].again.is_none() {
+            self.read(member);
+            self.members[member].revoked.lock().entries.end_reading();
+        }
+    }
+
+    fn begin_again(&mut self, member: usize) {
+        self.members[member].again = Some(0);
+        self.members[member].revoked.lock().entries.begin_reading();
     }
 
     /// What the thread of a gateway does, once.
     fn sync(&mut self, member: usize) {
         self.read(member);
+        self.read_again(member);
         loop {
-            let (entries, before) = self.members[member].revoked.to_tell(NOW);
-            if entries.is_empty() {
+            let told = self.members[member].revoked.to_tell(NOW);
+            if told.is_empty() {
                 break;
             }
-            self.stream.extend(entries.into_iter().map(Some));
+            self.stream.extend(told.iter().map(|it| Some(it.written.clone())));
             self.read(member);
-            let left = self.members[member].revoked.lock().entries.untold();
-            assert!(left < before, "{left} of {before} are still to be told");
+            assert!(self.members[member].revoked.has_told(&told), "it does not keep anything");
         }
         let garbage = self.members[member].revoked.lock().entries.take_garbage(MAX_REMOVED);
         (0..self.stream.len()).for_each(|index| {
@@ -98,7 +161,22 @@ impl Gateways {
         });
     }
 
+    fn lose(&mut self) {
+        self.lives += 1;
+        (self.life, self.stream) = (self.lives, Vec::new());
+    }
+
+    /// The store is started again from the copy.
+    fn restore(&mut self) {
+        (self.life, self.stream) = self.saved.clone();
+        self.members.iter_mut().for_each(|member| member.is_cut_off = true);
+    }
+
     fn sync_all(&mut self) {
+        (0..6).for_each(|turn| self.sync(turn % 3));
+        while let Some(member) = self.members.iter().position(|it| it.again.is_some()) {
+            self.sync(member);
+        }
         (0..6).for_each(|turn| self.sync(turn % 3));
     }
 
@@ -106,14 +184,14 @@ impl Gateways {
         let revoked = &self.members[member].revoked;
         let ids: Vec<_> = revoked.list(0, 1000, NOW).iter().map(|entry| entry.id).collect();
         if let Some(id) = ids.get(place % ids.len().max(1)) {
-            assert!(revoked.lift(*id, NOW).unwrap().is_some());
+            assert!(revoked.lift(*id, AT).unwrap().is_some());
         }
     }
 
     fn lives_on(&mut self, member: usize) {
-        let Member { place, revoked, life, .. } = &mut self.members[member];
-        revoked.close();
-        (*revoked, *life) = (open(place, 100), 0);
+        let it = &mut self.members[member];
+        it.revoked.close();
+        (it.revoked, it.life) = (open(&it.place, 100), 0);
     }
 }
 
@@ -126,6 +204,12 @@ enum Act {
     Restart,
     /// The store loses everything.
     Lose,
+    /// The store is copied.
+    Save,
+    /// The store is started again from the copy.
+    Restore,
+    /// The gateway reads again what it has read.
+    Again,
 }
 
 fn acts() -> impl Strategy<Value = Vec<(usize, Act)>> {
@@ -136,6 +220,9 @@ fn acts() -> impl Strategy<Value = Vec<(usize, Act)>> {
         4 => Just(Act::Sync),
         1 => Just(Act::Restart),
         1 => Just(Act::Lose),
+        1 => Just(Act::Save),
+        1 => Just(Act::Restore),
+        2 => Just(Act::Again),
     ];
     proptest::collection::vec((0..3_usize, act), 0..30)
 }
@@ -155,8 +242,8 @@ proptest! {
             }
             match act {
                 Act::Revoke(tokens) => {
-                    gateways.members[member].revoked.revoke(tokens.clone(), NOW).unwrap();
-                    alone.0.revoke(tokens, NOW).unwrap();
+                    gateways.members[member].revoked.revoke(tokens.clone(), AT).unwrap();
+                    alone.0.revoke(tokens, AT).unwrap();
                 }
                 Act::Lift(place) => {
                     // Each has its own ids, and so its own order.
@@ -165,11 +252,14 @@ proptest! {
                     gateways.lift(member, place);
                     let twin = alone.0.list(0, 1000, NOW).into_iter();
                     let twin = twin.filter(|it| Some(it.tokens.target()) == lifted);
-                    twin.for_each(|it| drop(alone.0.lift(it.id, NOW).unwrap()));
+                    twin.for_each(|it| drop(alone.0.lift(it.id, AT).unwrap()));
                 }
                 Act::Sync => gateways.sync(member),
                 Act::Restart => gateways.lives_on(member),
-                Act::Lose => (gateways.life, gateways.stream) = (gateways.life + 1, Vec::new()),
+                Act::Lose => gateways.lose(),
+                Act::Save => gateways.saved = (gateways.life, gateways.stream.clone()),
+                Act::Restore => gateways.restore(),
+                Act::Again => gateways.begin_again(member),
             }
         }
         gateways.sync_all();
@@ -193,11 +283,11 @@ proptest! {
 #[test]
 fn an_older_revocation_does_not_undo_a_withdrawal() {
     let mut gateways = Gateways::of([100; 3]);
-    gateways.members[0].revoked.revoke(subject(1, 5, 1000), NOW).unwrap();
+    gateways.members[0].revoked.revoke(subject(1, 5, 1000), AT).unwrap();
     gateways.sync_all();
     // The third one is cut off from here on, and the store loses everything.
     gateways.lift(1, 0);
-    (gateways.life, gateways.stream) = (2, Vec::new());
+    gateways.lose();
     gateways.sync(1);
     gateways.sync(0);
     assert_eq!(known(&gateways.members[2].revoked).len(), 1);
@@ -209,8 +299,9 @@ fn an_older_revocation_does_not_undo_a_withdrawal() {
 #[test]
 fn of_two_that_could_not_hear_each_other_both_revoke() {
     let mut gateways = Gateways::of([100; 3]);
-    gateways.members[0].revoked.revoke(subject(1, 9, 1000), NOW).unwrap();
-    gateways.members[1].revoked.revoke(subject(1, 5, 2000), NOW + 60).unwrap();
+    gateways.members[0].revoked.revoke(subject(1, 9, 1000), AT).unwrap();
+    let later = AT + Duration::from_secs(60);
+    gateways.members[1].revoked.revoke(subject(1, 5, 2000), later).unwrap();
     gateways.sync_all();
     for member in &gateways.members {
         let both = &member.revoked.list(0, 10, NOW)[0].tokens;
@@ -222,7 +313,7 @@ fn of_two_that_could_not_hear_each_other_both_revoke() {
 fn what_there_is_no_room_for_is_told_and_heard_when_there_is() {
     let mut gateways = Gateways::of([100, 100, 2]);
     for name in 0..4 {
-        gateways.members[0].revoked.revoke(subject(name, 5, 1000), NOW).unwrap();
+        gateways.members[0].revoked.revoke(subject(name, 5, 1000), AT).unwrap();
     }
     gateways.sync(0);
     assert!(gateways.read(1) && !gateways.read(2));
@@ -240,12 +331,150 @@ fn a_stream_that_is_gone_is_not_waited_for() {
     let place = Place::new();
     let revoked = open(&place, 100);
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    revoked.revoke(subject(1, 5, 1000), NOW).unwrap();
+    revoked.revoke(subject(1, 5, 1000), AT).unwrap();
     assert_eq!(runtime.block_on(revoked.published(1)), Some(false));
     assert_eq!(revoked.is_published(1), Some(false));
-    let (entries, untold) = revoked.to_tell(NOW);
-    assert_eq!((entries.len(), untold), (1, 1));
-    let theirs = serde_json::from_slice(&entries[0]).unwrap();
-    assert_eq!(revoked.hear(vec![(id(0), theirs)], NOW), (0, true), "it is what was known");
+    let told = revoked.to_tell(NOW);
+    assert_eq!((told.len(), revoked.has_told(&told)), (1, false));
+    assert_eq!(revoked.hear(read_back(&told), NOW), (0, true), "it is what was known");
+    assert!(revoked.has_told(&told));
     assert_eq!(runtime.block_on(revoked.published(1)), Some(true));
+}
+
+/// What was told, as it comes from the stream.
+fn read_back(told: &[Telling]) -> Vec<(EntryId, Entry)> {
+    let entry = |it: &Telling| serde_json::from_slice(&it.written).unwrap();
+    told.iter().enumerate().map(|(index, it)| (id(index), entry(it))).collect()
+}
+
+#[test]
+fn a_store_is_told_from_one_that_keeps_nothing_whatever_is_revoked_meanwhile() {
+    let place = Place::new();
+    let revoked = open(&place, 100);
+    revoked.revoke(subject(1, 5, 1000), AT).unwrap();
+    let told = revoked.to_tell(NOW);
+    (2..9).for_each(|name| drop(revoked.revoke(subject(name, 5, 1000), AT).unwrap()));
+    assert!(!revoked.has_told(&told));
+    revoked.hear(read_back(&told), NOW);
+    assert!(revoked.has_told(&told));
+    // Revoked once more, it is not to be read back as it was.
+    let told = revoked.to_tell(NOW);
+    (2..9).for_each(|name| drop(revoked.revoke(subject(name, 6, 1000), AT).unwrap()));
+    assert!(revoked.has_told(&told));
+}
+
+#[test]
+fn what_is_revoked_again_stays_so_whatever_was_withdrawn_before() {
+    let mut gateways = Gateways::of([100; 3]);
+    gateways.members[0].revoked.revoke(subject(1, 5, 1000), AT).unwrap();
+    gateways.sync_all();
+    gateways.lift(1, 0);
+    // The third one has not heard of that.
+    let later = AT + Duration::from_secs(1);
+    gateways.members[2].revoked.revoke(subject(1, 5, 1000), later).unwrap();
+    gateways.sync_all();
+    assert!(gateways.members.iter().all(|it| known(&it.revoked).len() == 1));
+}
+
+#[test]
+fn what_is_said_later_in_the_same_second_counts() {
+    let mut gateways = Gateways::of([100; 3]);
+    gateways.members[0].revoked.revoke(subject(1, 5, 1000), AT).unwrap();
+    gateways.sync_all();
+    gateways.members[0].revoked.revoke(subject(1, 5, 1000), AT + MILLISECOND * 200).unwrap();
+    let lifted = gateways.members[1].revoked.lift(1, AT + MILLISECOND * 700).unwrap();
+    assert!(lifted.is_some());
+    gateways.sync_all();
+    assert!(gateways.members.iter().all(|it| known(&it.revoked).is_empty()));
+}
+
+#[test]
+fn what_was_revoked_before_there_was_a_store_is_later_than_what_was_withdrawn_before_that() {
+    let mut gateways = Gateways::of([100; 3]);
+    gateways.members[0].revoked.revoke(subject(1, 5, 1000), AT).unwrap();
+    gateways.lift(0, 0);
+    gateways.sync(0);
+    let place = Place::new();
+    let alone = open_alone(&place);
+    alone.revoke(subject(1, 5, 1000), AT + Duration::from_secs(1)).unwrap();
+    drop(alone);
+    let revoked = open(&place, 100);
+    gateways.members[2] = Member::of(place, revoked);
+    gateways.sync_all();
+    assert!(gateways.members.iter().all(|it| known(&it.revoked).len() == 1));
+}
+
+#[test]
+fn what_an_earlier_version_has_revoked_counts_as_revoked_when_there_is_a_store() {
+    let place = Place::new();
+    drop(open_alone(&place));
+    let (mut file, _) = File::open(&place.file(), |_| Ok(())).unwrap();
+    let entry = Entry { id: 1, tokens: subject(1, 5, 1000), stamp: 0, is_withdrawn: false };
+    file.append(&[Record::Add(entry)]).unwrap();
+    drop(file);
+    for _ in 0..2 {
+        let revoked = open(&place, 100);
+        assert_eq!(revoked.list(0, 10, NOW)[0].stamp, 1000 * NOW, "once and for all");
+    }
+}
+
+#[test]
+fn the_stream_keeps_what_others_may_need_whose_clocks_are_behind() {
+    let mut gateways = Gateways::of([100; 3]);
+    gateways.members[0].revoked.revoke(subject(1, 5, 1000), AT).unwrap();
+    gateways.sync_all();
+    let ended = NOW + 1000 + MAX_LEEWAY.as_secs();
+    let garbage = |gateways: &Gateways, now: u64| {
+        let entry = serde_json::from_slice(gateways.stream.iter().flatten().next().unwrap());
+        let revoked = &gateways.members[1].revoked;
+        assert_eq!(revoked.list(0, 10, now).len(), 0);
+        revoked.hear(vec![(id(9), entry.unwrap())], now);
+        revoked.lock().entries.take_garbage(MAX_REMOVED)
+    };
+    assert_eq!(garbage(&gateways, ended), []);
+    assert_eq!(garbage(&gateways, ended + CLOCKS - 1), []);
+    assert_eq!(garbage(&gateways, ended + CLOCKS), [id(9)]);
+}
+
+#[test]
+fn nothing_is_removed_from_the_stream_before_there_is_another_in_its_place() {
+    let mut gateways = Gateways::of([100; 3]);
+    gateways.members[0].revoked.revoke(subject(1, 5, 1000), AT).unwrap();
+    gateways.sync(0);
+    let revoked = &gateways.members[0].revoked;
+    revoked.revoke(subject(1, 6, 1000), AT).unwrap();
+    let garbage = || revoked.lock().entries.take_garbage(MAX_REMOVED);
+    assert_eq!(garbage(), []);
+    let told = revoked.to_tell(NOW);
+    let entry = serde_json::from_slice(&told[0].written).unwrap();
+    revoked.hear(vec![(id(1), entry)], NOW);
+    assert_eq!(garbage(), [id(0)]);
+}
+
+#[test]
+fn what_a_store_has_lost_is_told_again() {
+    for by_reading_again in [false, true] {
+        let mut gateways = Gateways::of([100; 3]);
+        for name in 0..4 {
+            gateways.saved = (1, gateways.stream.clone());
+            gateways.members[0].revoked.revoke(subject(name, 5, 1000), AT).unwrap();
+            gateways.sync(0);
+        }
+        if by_reading_again {
+            // As the connection has seen nothing of it.
+            gateways.stream = gateways.saved.1.clone();
+            gateways.begin_again(0);
+        } else {
+            gateways.restore();
+        }
+        gateways.sync_all();
+        assert!(gateways.members.iter().all(|it| known(&it.revoked).len() == 4));
+        assert_eq!(gateways.stream.iter().flatten().count(), 4);
+        // Nobody has lost anything.
+        gateways.members[1].revoked.lock().entries.begin_reading();
+        gateways.hear(1, 0, usize::MAX);
+        assert_eq!(gateways.members[1].revoked.lock().entries.end_reading(), 0);
+        gateways.members[1].revoked.lock().entries.begin_reading();
+        assert_eq!(gateways.members[1].revoked.lock().entries.end_reading(), 4);
+    }
 }

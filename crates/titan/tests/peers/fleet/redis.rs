@@ -3,7 +3,10 @@
 use crate::place::{Folder, own_address};
 use crate::program::{Program, output_of, peer};
 use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsString;
+use std::fs;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// What keys are hashed with in the store of these tests.
@@ -30,7 +33,24 @@ impl Redis {
 
     /// It loses what it was told.
     pub(super) fn lose(&self) {
-        std::fs::remove_dir_all(self.folder.path().join("appendonlydir")).unwrap();
+        fs::remove_dir_all(self.kept()).unwrap();
+    }
+
+    /// What it has kept until now, by the names of its files.
+    pub(super) fn copy(&self) -> Vec<(OsString, Vec<u8>)> {
+        let files = fs::read_dir(self.kept()).unwrap().map(Result::unwrap);
+        files.map(|file| (file.file_name(), fs::read(file.path()).unwrap())).collect()
+    }
+
+    /// It has kept that and nothing else.
+    pub(super) fn restore(&self, copy: &[(OsString, Vec<u8>)]) {
+        self.lose();
+        fs::create_dir(self.kept()).unwrap();
+        copy.iter().for_each(|(name, bytes)| fs::write(self.kept().join(name), bytes).unwrap());
+    }
+
+    fn kept(&self) -> PathBuf {
+        self.folder.path().join("appendonlydir")
     }
 
     pub(super) fn replica_of(primary: SocketAddr) -> Redis {

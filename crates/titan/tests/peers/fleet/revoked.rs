@@ -209,6 +209,104 @@ fn a_store_that_dies_is_filled_again_by_what_the_gateways_know() {
     soon(&gateways, &token("b"), 401, Instant::now());
 }
 
+#[test]
+fn a_store_that_comes_back_without_its_last_entries_is_told_them_again() {
+    let mut redis = Redis::lasting();
+    let gateways = three(&redis, "");
+    assert!(revoke(&gateways[0], "a"));
+    soon(&gateways, &token("a"), 401, Instant::now());
+    let copy = redis.copy();
+    assert!(revoke(&gateways[1], "b"));
+    soon(&gateways, &token("b"), 401, Instant::now());
+    let path = format!("/jwt/revocations/{}", id_of(&gateways[2], "a"));
+    assert_eq!(admin(&gateways[2], "DELETE", &path, "").0, 204);
+    soon(&gateways, &token("a"), 200, Instant::now());
+    redis.kill();
+    redis.restore(&copy);
+    redis.start_again();
+    // The withdrawn one and `b`.
+    until("it has all of it again", || entries(&redis) == 2);
+    until("an event tells of it", || {
+        gateways.iter().any(|it| it.events().contains("has lost 2 of the revoked tokens"))
+    });
+    let late = gateway(&redis.store(), "");
+    in_sync(&late);
+    assert_eq!((shows(&late, &token("a")), shows(&late, &token("b"))), (200, 401));
+    assert_eq!(gateways.each_ref().map(|it| shows(it, &token("a"))), [200; 3]);
+}
+
+#[test]
+fn a_gateway_without_room_refuses_at_once_if_it_is_told_to_until_it_lacks_nothing() {
+    let redis = Redis::start();
+    let large = gateway(&redis.store(), "");
+    let small = gateway(&redis.store(), ", capacity: 1, without_store: deny, stale_after: 1h");
+    [&large, &small].into_iter().for_each(in_sync);
+    let good = token("good");
+    assert!(revoke(&large, "a"));
+    until("it is heard", || shows(&small, &token("a")) == 401);
+    assert_eq!(shows(&small, &good), 200);
+    assert!(revoke(&large, "b"));
+    let began = Instant::now();
+    while shows(&small, &good) != 503 {
+        assert!(began.elapsed() < SOON, "it knows that it lacks something");
+        pause();
+    }
+    assert!(!is_in_sync(&small));
+    until("an event tells of it", || small.events().contains("`jwt_revocations.capacity`"));
+    // What it knows is read again meanwhile, and told if it is lost.
+    let key = ask_at(redis.address, &["KEYS", "titan:*:revocations"]);
+    let first = "redis.call('XRANGE', KEYS[1], '(0-1', '+', 'COUNT', 1)[1][1]";
+    let removal = format!("return redis.call('XDEL', KEYS[1], {first})");
+    ask_at(redis.address, &["EVAL", &removal, "1", key.trim()]);
+    assert_eq!(entries(&redis), 1);
+    until("it has all of it again", || entries(&redis) == 2);
+    // It has as many entries as it may, and lacks none.
+    let path = format!("/jwt/revocations/{}", id_of(&large, "b"));
+    assert_eq!(admin(&large, "DELETE", &path, "").0, 204);
+    until("it lacks nothing", || shows(&small, &good) == 200);
+    assert!(is_in_sync(&small));
+    assert_eq!((shows(&small, &token("a")), shows(&small, &token("b"))), (401, 200));
+}
+
+#[test]
+fn nothing_that_is_written_to_the_stream_keeps_gateways_from_reading_and_writing() {
+    let redis = Redis::start();
+    let gateways = three(&redis, "");
+    let key = {
+        assert!(revoke(&gateways[0], "a"));
+        ask_at(redis.address, &["KEYS", "titan:*:revocations"])
+    };
+    let key = key.trim();
+    let ask = |command: &[&str]| ask_at(redis.address, command);
+    let goes_on = |name: &str, others: u64| {
+        let began = Instant::now();
+        revoke(&gateways[1], name);
+        soon(&gateways, &token(name), 401, began);
+        until("it is published", || entries(&redis) == others);
+    };
+    // More than a connection may bring.
+    let long =
+        "return redis.call('XADD', KEYS[1], '*', 'sealed', string.rep('x', 2 * 1024 * 1024))";
+    ask(&["EVAL", long, "1", key]);
+    let many = "for n = 1, 64 do redis.call('XADD', KEYS[1], '*', 'a', 'b', 'c', string.rep('x', 65536)) end";
+    ask(&["EVAL", many, "1", key]);
+    goes_on("b", 2 + 65);
+    let unreadable = |it| figure(it, "titan_jwt_revocations_unreadable_total ") == 65.0;
+    until("it is told of", || gateways.iter().all(unreadable));
+    // No other entry can follow.
+    let last = u64::MAX;
+    ask(&["XADD", key, &format!("{last}-{last}"), "sealed", "x"]);
+    goes_on("c", 3);
+    until("an event tells of it", || gateways[1].events().contains("the greatest id"));
+    // Something in place of its beginning.
+    let instead = "redis.call('DEL', KEYS[1])
+        redis.call('XADD', KEYS[1], '0-1', 'life', string.rep('x', 2 * 1024 * 1024))";
+    ask(&["EVAL", instead, "1", key]);
+    until("it has all of it again", || entries(&redis) == 3);
+    goes_on("d", 4);
+    gateways.iter().for_each(in_sync);
+}
+
 // field: jwt_revocations.without_store, jwt_revocations.stale_after
 #[test]
 fn a_gateway_that_is_cut_off_refuses_if_it_is_told_to() {
