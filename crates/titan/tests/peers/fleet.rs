@@ -6,11 +6,13 @@ mod revoked;
 use crate::client::{Client, Response};
 use crate::gateway::Gateway;
 use crate::place::{Folder, own_address};
+use crate::program::Program;
 use crate::tls::certify;
 use crate::wait::{TIMEOUT, eventually, until};
 use redis::{HASH_KEY, Redis, ask_at, sentinel};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -394,26 +396,123 @@ fn a_user_with_few_rights_counts_over_tls() {
     }
 }
 
-// field: store.sentinel
-#[test]
-fn the_primary_that_sentinels_name_is_followed() {
-    let mut primary = Redis::start();
+/// A primary, its replica, and the section of a store whose sentinel watches over both.
+struct Watched {
+    primary: Redis,
+    replica: Redis,
+    _sentinel: (Program, Folder),
+    store: String,
+}
+
+fn watched() -> Watched {
+    let primary = Redis::start();
     let replica = Redis::replica_of(primary.address);
     let is_linked = || ask_at(replica.address, &["ROLE"]).contains("connected");
     until("the replica follows", is_linked);
-    let (_sentinel, address) = sentinel(primary.address);
+    let (sentinel, address) = sentinel(primary.address);
     let port = replica.address.port().to_string();
     let replicas = || ask_at(address, &["SENTINEL", "REPLICAS", "fleet"]);
     until("the sentinel knows it", || replicas().contains(&port));
-    let store =
-        format!("address: \"redis://{address}\", sentinel: fleet, hash_key: \"{HASH_KEY}\"");
+    let store = format!(
+        "address: \"redis://{address}\", sentinel: fleet, hash_key: \"{HASH_KEY}\", timeout: 100ms"
+    );
+    Watched { primary, replica, _sentinel: sentinel, store }
+}
+
+/// Looks until `is_so`, for as long as sentinels may take to agree.
+fn until_it_has_moved(mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < 3 * TIMEOUT, "no other primary is used");
+        crate::wait::pause();
+    }
+}
+
+// field: store.sentinel
+#[test]
+fn the_primary_that_sentinels_name_is_followed() {
+    let Watched { mut primary, replica, _sentinel, store } = watched();
     let gateway =
         gateway(&store, &[("p", "rates: 1000/h, shared: { store: s, without_store: deny }")]);
     assert_eq!(counted(&gateway, "/p"), 200);
     primary.kill();
-    let began = Instant::now();
-    while status(&gateway, "/p") != 200 || ask_at(replica.address, &["ROLE"]).contains("slave") {
-        assert!(began.elapsed() < 3 * TIMEOUT, "no other primary is used");
-        crate::wait::pause();
+    let is_replica = || ask_at(replica.address, &["ROLE"]).contains("slave");
+    until_it_has_moved(|| status(&gateway, "/p") == 200 && !is_replica());
+}
+
+/// What a client has met that asked without a pause: its statuses, and how long the slowest response took.
+fn ask_until(address: SocketAddr, path: &str, is_over: &AtomicBool) -> (Vec<u16>, Duration) {
+    let mut client = Client::connect(address).unwrap();
+    let (mut statuses, mut slowest) = (Vec::new(), Duration::ZERO);
+    while !is_over.load(Ordering::Relaxed) {
+        let sent = Instant::now();
+        statuses.push(get(&mut client, path).status);
+        slowest = slowest.max(sent.elapsed());
+    }
+    (statuses, slowest)
+}
+
+#[test]
+fn a_primary_that_dies_under_load_keeps_no_request_waiting() {
+    let Watched { mut primary, replica, _sentinel, store } = watched();
+    let (rate, burst) = (50.0, 25.0);
+    let limit = |without: &str| {
+        format!(
+            "rates: {{ rate: {rate}/s, burst: {burst} }}, shared: {{ store: s, without_store: {without} }}"
+        )
+    };
+    let (deny, allow) = (limit("deny"), limit("allow"));
+    let few = "rates: 3/h, shared: { store: s, without_store: deny }";
+    let limits = [("deny", &*deny), ("allow", &*allow), ("used", few), ("new", few)];
+    let gateway = gateway(&store, &limits);
+    for status in [200, 200, 200, 429] {
+        assert_eq!(counted(&gateway, "/used"), status);
+    }
+    let used = |redis: &Redis| {
+        let name = ask_at(redis.address, &["KEYS", "titan:*:limit:*"]);
+        ask_at(redis.address, &["GET", name.trim()])
+    };
+    until("the replica knows that", || used(&primary) == used(&replica));
+    let (began, is_over) = (Instant::now(), AtomicBool::new(false));
+    let met = thread::scope(|scope| {
+        let clients = ["/deny", "/allow"].map(|path| {
+            let (address, is_over) = (gateway.address(), &is_over);
+            scope.spawn(move || ask_until(address, path, is_over))
+        });
+        let replied = || calls(std::slice::from_ref(&gateway), "replied");
+        let before = replied();
+        until("the store counts", || replied() > before + 100.0);
+        primary.kill();
+        until("it is missed", || status(&gateway, "/new") == 503);
+        until_it_has_moved(|| status(&gateway, "/used") != 503);
+        let before = replied();
+        until("the store counts again", || replied() > before + 100.0);
+        is_over.store(true, Ordering::Relaxed);
+        clients.map(|client| client.join().unwrap())
+    });
+    let time = began.elapsed().as_secs_f64();
+    let [(denied, slowest), (allowed, other)] = met;
+    let with = |statuses: &[u16], status| statuses.iter().filter(|it| **it == status).count();
+    println!(
+        "{} and {} requests in {time:.1} s; {slowest:?}, {other:?}",
+        denied.len(),
+        allowed.len()
+    );
+    assert!(slowest.max(other) < Duration::from_millis(500), "a request has waited");
+    // Without a primary one refuses everything, and the other nothing.
+    let kinds = [200, 429, 503].map(|status| with(&denied, status));
+    assert!(
+        kinds.iter().all(|it| *it > 0) && kinds.iter().sum::<usize>() == denied.len(),
+        "{kinds:?}"
+    );
+    assert_eq!(with(&allowed, 200) + with(&allowed, 429), allowed.len());
+    assert!(with(&allowed, 200) > with(&denied, 200));
+    // What the replica had not heard yet passes once more: no more than a burst.
+    let most = rate * time + 2.0 * burst;
+    assert!((kinds[0] as f64) <= most, "{} of {most}", kinds[0]);
+    // What was used up before stays so, and what was not is there, no more and no less.
+    assert_eq!(counted(&gateway, "/used"), 429);
+    for status in [200, 200, 200, 429] {
+        assert_eq!(counted(&gateway, "/new"), status);
     }
 }
