@@ -23,8 +23,11 @@ pub(crate) fn check_routes(routes: &[Option<RouteDraft>], to: &mut Reading<'_>) 
     // Routes with several hosts meet in several groups, and one message is enough.
     let mut reported = HashSet::new();
     for group in groups(&routes) {
-        if let Some((_, route)) = group.get(MAX_ROUTES_PER_PATH) {
-            to.add(too_many(route));
+        if group.len() > MAX_ROUTES_PER_PATH {
+            // All of them: whoever leaves out what errors point to gets there at once.
+            let surplus = group[MAX_ROUTES_PER_PATH..].iter();
+            let surplus = surplus.filter(|(number, _)| reported.insert(*number));
+            surplus.for_each(|(_, route)| to.add(too_many(route)));
             continue;
         }
         for (nth, later) in group.iter().enumerate() {

@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! all that has changed is tried
-//!   errors at changed documents -> these stay as they were, or away     } until it fits,
-//!   errors where such a one has stayed as it was -> it is left out      } or too often
-//!   errors elsewhere -> one half of the changes, then the other one, and so on down to single ones
+//!   errors at changed documents -> these stay as they were, or away     } until it fits
+//!   errors where such a one has stayed as it was -> it is left out      }
+//!   errors elsewhere -> the changes of each source, then of these one half and the other one, down to single ones
 //! ```
+//!
+//! Each source has its share of the attempts. One that has used it up stays as it was, and the others go on without its changes.
 
 use crate::delivered::{DocumentName, Texts};
 use crate::failure::Failure;
@@ -26,7 +28,8 @@ pub(crate) struct Fitted<T> {
     pub(crate) failure: Option<Failure>,
 }
 
-/// More often than this documents are not tried at once: each takes as long as a reload.
+/// So often documents that do not fit are tried at once, for each attempt takes as long as a reload. Sources that have changed share
+/// them: one that is all wrong must not hold back the others.
 const MAX_ATTEMPTS: usize = 64;
 /// Characters of a reason.
 const MAX_REASON: usize = 500;
@@ -38,9 +41,15 @@ pub(crate) fn fit<T>(
     attempt: impl FnMut(&Texts) -> Result<T, Failure>,
 ) -> Fitted<T> {
     let changes = changes(base, wanted);
-    let fitting =
-        Fitting { now: base.clone(), changes, held: Held::new(), attempt, left: MAX_ATTEMPTS };
-    fitting.run(base)
+    let left = shares(&changes);
+    Fitting { now: base.clone(), changes, held: Held::new(), attempt, left }.run(base)
+}
+
+/// The attempts that may fail because of each source.
+fn shares(changes: &BTreeMap<DocumentName, Option<Arc<str>>>) -> BTreeMap<String, usize> {
+    let sources: BTreeSet<_> = changes.keys().map(|name| &name.source).collect();
+    let share = MAX_ATTEMPTS / sources.len().clamp(1, MAX_ATTEMPTS);
+    sources.into_iter().map(|source| (source.clone(), share)).collect()
 }
 
 /// The documents that are new or others, and, as `None`, those that are gone.
@@ -55,15 +64,16 @@ fn changes(base: &Texts, wanted: &Texts) -> BTreeMap<DocumentName, Option<Arc<st
 struct Fitting<F> {
     /// What stays whatever comes of the changes.
     now: Texts,
-    /// What is still to be tried.
+    /// What is still to be tried: nothing of a source without attempts.
     changes: BTreeMap<DocumentName, Option<Arc<str>>>,
     held: Held,
     attempt: F,
-    /// Attempts that are left.
-    left: usize,
+    /// Attempts that are left to each source.
+    left: BTreeMap<String, usize>,
 }
 
 impl<F> Fitting<F> {
+    /// Each round has fewer changes, or an attempt less is left to a source.
     fn run<T>(mut self, base: &Texts) -> Fitted<T>
     where
         F: FnMut(&Texts) -> Result<T, Failure>,
@@ -71,18 +81,16 @@ impl<F> Fitting<F> {
         while !self.changes.is_empty() || self.now != *base {
             let names: Vec<_> = self.changes.keys().cloned().collect();
             let texts = self.with(&names);
-            let failure = match self.attempt(&texts) {
-                Some(Ok(made)) => {
+            let failure = match (self.attempt)(&texts) {
+                Ok(made) => {
                     return Fitted { made: Some((texts, made)), held: self.held, failure: None };
                 }
-                Some(Err(failure)) => failure,
-                None => break,
+                Err(failure) => failure,
             };
             if !self.hold_blamed(&failure) {
                 return self.search(base, &names, failure);
             }
         }
-        self.give_up();
         Fitted { made: None, held: self.held, failure: None }
     }
 
@@ -90,8 +98,9 @@ impl<F> Fitting<F> {
     fn hold_blamed(&mut self, failure: &Failure) -> bool {
         let mut blamed = BTreeMap::new();
         for Blame { documents, reason } in blame(failure) {
-            let has_stayed =
-                |name: &&DocumentName| self.held.contains_key(name) && self.now.contains_key(name);
+            let has_stayed = |name: &&DocumentName| {
+                self.held.contains_key(name) && self.now.contains_key(name) && self.has_left(name)
+            };
             let has_changed = |name: &&DocumentName| self.changes.contains_key(name);
             let found =
                 documents.iter().find(has_stayed).or_else(|| documents.iter().find(has_changed));
@@ -105,6 +114,8 @@ impl<F> Fitting<F> {
             }
             self.held.entry(name.clone()).or_insert_with(|| reason.clone());
         }
+        let sources: BTreeSet<_> = blamed.keys().map(|name| name.source.as_str()).collect();
+        sources.into_iter().for_each(|source| self.charge(source));
         !blamed.is_empty()
     }
 
@@ -119,34 +130,38 @@ impl<F> Fitting<F> {
             return Fitted { made, held: self.held, failure: Some(failure) };
         }
         let now = self.now.clone();
-        match self.attempt(&now) {
-            Some(Ok(done)) => made = (now != *base).then_some((now, done)),
-            Some(Err(failure)) => return Fitted { made, held: self.held, failure: Some(failure) },
-            None => {}
+        match (self.attempt)(&now) {
+            Ok(done) => made = (now != *base).then_some((now, done)),
+            Err(failure) => return Fitted { made, held: self.held, failure: Some(failure) },
         }
         let mut todo = match names {
             [name] => {
                 self.hold(name, reason_of(&failure));
                 Vec::new()
             }
-            names => halves(names),
+            names => parts(names),
         };
         while let Some(names) = todo.pop() {
+            let [first, ..] = &names[..] else { continue };
+            // Its source may have used up its attempts.
+            if !self.changes.contains_key(first) {
+                continue;
+            }
+            let source = first.source.clone();
             let texts = self.with(&names);
-            match self.attempt(&texts) {
-                None => break,
-                Some(Ok(done)) => {
+            match (self.attempt)(&texts) {
+                Ok(done) => {
                     names.iter().for_each(|name| drop(self.changes.remove(name)));
                     self.now.clone_from(&texts);
                     made = Some((texts, done));
                 }
-                Some(Err(failure)) => match &names[..] {
+                Err(failure) => match &names[..] {
                     [name] => self.hold(name, reason_of(&failure)),
                     names => todo.extend(halves(names)),
                 },
             }
+            self.charge(&source);
         }
-        self.give_up();
         Fitted { made, held: self.held, failure: None }
     }
 
@@ -168,24 +183,32 @@ impl<F> Fitting<F> {
         texts
     }
 
-    /// Nothing where there were too many attempts.
-    fn attempt<T>(&mut self, texts: &Texts) -> Option<Result<T, Failure>>
-    where
-        F: FnMut(&Texts) -> Result<T, Failure>,
-    {
-        self.left = self.left.checked_sub(1)?;
-        Some((self.attempt)(texts))
+    /// Whether there are attempts left to the source of a document.
+    fn has_left(&self, name: &DocumentName) -> bool {
+        self.left.get(&name.source).is_some_and(|left| *left > 0)
     }
 
-    /// Holds back what was not tried to the end.
-    fn give_up(&mut self) {
-        for name in std::mem::take(&mut self.changes).into_keys() {
-            let reason = format!(
-                "it was not tried: of what has changed with it too much does not fit ({MAX_ATTEMPTS} attempts)"
-            );
-            self.held.entry(name).or_insert(reason);
+    /// Counts an attempt against a source. With its last one, what it has changed and was not tried to the end is held back.
+    fn charge(&mut self, source: &str) {
+        let Some(left) = self.left.get_mut(source) else { return };
+        *left = left.saturating_sub(1);
+        if *left > 0 {
+            return;
+        }
+        let untried: Vec<_> =
+            self.changes.keys().filter(|name| name.source == source).cloned().collect();
+        for name in untried {
+            let reason = "it was not tried: too much of what its source has changed does not fit";
+            self.hold(&name, reason.to_owned());
         }
     }
+}
+
+/// The parts of changes that are searched: those of each source, or halves if there is one. Popped from the back, in their order.
+fn parts(names: &[DocumentName]) -> Vec<Vec<DocumentName>> {
+    let sources = names.chunk_by(|one, other| one.source == other.source);
+    let parts: Vec<_> = sources.map(<[DocumentName]>::to_vec).rev().collect();
+    if parts.len() == 1 { halves(names) } else { parts }
 }
 
 /// The second half, and the first one, which is tried first.
@@ -245,10 +268,11 @@ fn shortened(reason: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::delivered::of_source;
     use std::path::{Path, PathBuf};
     use titan_config::{Composed, Document, Surroundings};
 
-    /// A main file with one source, `s`, and these documents of it.
+    /// A main file with two sources, `s` and `t`, and these documents of them.
     struct Around<'t>(&'t Texts);
 
     impl Surroundings for Around<'_> {
@@ -268,14 +292,15 @@ mod tests {
             Err(String::new())
         }
 
-        fn delivered(&mut self, _: &str) -> Vec<Document> {
+        fn delivered(&mut self, source: &str) -> Vec<Document> {
             let document =
                 |(name, text): (&DocumentName, &Arc<str>)| Document::alone(&name.to_string(), text);
-            self.0.iter().map(document).collect()
+            of_source(self.0, source).map(document).collect()
         }
     }
 
-    const MAIN: &str = "sources: { s: { http: 'https://a/b' } }\nlisteners: ':80'";
+    const MAIN: &str =
+        "sources: { s: { http: 'https://a/b' }, t: { http: 'https://a/b' } }\nlisteners: ':80'";
 
     fn read(texts: &Texts) -> Result<(), Failure> {
         let main = Document::alone("titan.yaml", MAIN);
@@ -381,17 +406,60 @@ mod tests {
         assert_eq!((now.len(), held), (14, vec!["d03".to_owned(), "d12".to_owned()]));
     }
 
+    /// Documents of `s`, and one of `t`.
+    fn of_two_sources(count: usize, text: impl Fn(usize) -> String) -> Texts {
+        let of_s = (0..count)
+            .map(|number| (DocumentName::new("s", &format!("d{number:03}")), text(number)));
+        let of_t = (DocumentName::new("t", "d"), route("/t"));
+        of_s.chain([of_t]).map(|(name, text)| (name, Arc::from(text))).collect()
+    }
+
     #[test]
     fn attempts_are_bounded_and_what_was_not_tried_is_told() {
-        let names: Vec<String> = (0..200).map(|number| format!("d{number:03}")).collect();
-        let pairs: Vec<_> = names.iter().map(|name| (name.as_str(), "")).collect();
+        let wanted = of_two_sources(200, |_| String::new());
         let mut attempts = 0;
-        let fitted = fit(&Texts::new(), &texts(&pairs), |texts| {
+        let fitted = fit(&Texts::new(), &wanted, |texts| {
             attempts += 1;
             if texts.is_empty() { Ok(()) } else { Err(Failure::Runtime("no".to_owned())) }
         });
-        assert_eq!((attempts, fitted.held.len()), (MAX_ATTEMPTS, 200));
+        // Beside what all want together, and nothing: half of them for the many, and for the one the only one that it takes.
+        assert_eq!((attempts, fitted.held.len()), (2 + MAX_ATTEMPTS / 2 + 1, 201));
         assert!(fitted.made.is_none() && fitted.held.values().any(|why| why.contains("not tried")));
+    }
+
+    #[test]
+    fn a_source_that_is_all_wrong_holds_back_no_other() {
+        let wanted = of_two_sources(200, |_| "rutes: []".to_owned());
+        let wrong = |texts: &Texts| {
+            let first = texts.iter().find(|(name, _)| name.source == "s")?;
+            Some(Texts::from([(first.0.clone(), Arc::clone(first.1))]))
+        };
+        // Errors that point to one document at a time, and errors that point to none.
+        let pointing =
+            fit(&Texts::new(), &wanted, |texts| wrong(texts).map_or(Ok(()), |it| read(&it)));
+        let vague = fit(&Texts::new(), &wanted, |texts| match wrong(texts) {
+            Some(_) => Err(Failure::Runtime("no".to_owned())),
+            None => Ok(()),
+        });
+        for fitted in [pointing, vague] {
+            let (now, held) = outcome(&Texts::new(), fitted);
+            assert_eq!((now, held.len()), (documents(&[("d", &route("/t"))]), 200));
+        }
+    }
+
+    #[test]
+    fn routes_beyond_those_of_a_path_are_left_out_at_once() {
+        let wanted = of_two_sources(330, |number| {
+            format!("routes: {{ headers: {{ X: '{number}' }}, respond: 204 }}")
+        });
+        let mut attempts = 0;
+        let fitted = fit(&Texts::new(), &wanted, |texts| {
+            attempts += 1;
+            read(texts)
+        });
+        let (now, held) = outcome(&Texts::new(), fitted);
+        assert_eq!((attempts, now.len(), held.len()), (2, 257, 74));
+        assert_eq!(held[0], "d256");
     }
 
     #[test]
