@@ -85,7 +85,10 @@ fn diagnostic(
     let last = also.iter().map(|label| label.span.start.line).fold(at.span.start.line, u32::max);
     let gutter = last.to_string().len();
     let name = visible(&sources.with(at.span).name);
-    write!(f, "{:gutter$}{frame}-->{reset} {name}:{}", "", at.span.start)?;
+    write!(f, "{:gutter$}{frame}-->{reset} {name}", "")?;
+    if let Some(place) = at.span.location() {
+        write!(f, ":{place}")?;
+    }
     match path.as_str() {
         "" => writeln!(f)?,
         path => writeln!(f, " in {}", visible(path))?,
@@ -110,6 +113,8 @@ fn excerpts(
     let Style { frame, reset, .. } = style;
     let mut marks: Vec<Mark<'_>> = vec![(at, '^', color)];
     marks.extend(also.iter().map(|label| (label, '-', frame)));
+    // No line has what only a default says.
+    marks.retain(|(label, ..)| label.span.location().is_some());
     let file = |(label, ..): &Mark<'_>| label.span.start.file;
     // The place of the fault is named above its lines already.
     marks.sort_by_key(|mark| {
@@ -234,5 +239,36 @@ fn cells(c: char) -> usize {
         | '\u{1f300}'..='\u{1faff}'
         | '\u{20000}'..='\u{3fffd}' => 2,
         _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::location::{Location, Span};
+    use crate::source::Source;
+
+    struct Shown(Diagnostic);
+
+    impl fmt::Display for Shown {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            let sources = Sources::of(Source::main("titan.yaml", "a: 1\nb: 2\n"));
+            diagnostic(f, PLAIN, &sources, &self.0)
+        }
+    }
+
+    #[test]
+    fn what_only_a_default_says_has_no_line() {
+        let place = Span::at(Location { file: FileId::MAIN, line: 2, column: 1 });
+        let error = |span| Diagnostic::error(span, "they clash").label("it is here");
+        let shown = Shown(error(Span::NOWHERE)).to_string();
+        assert_eq!(shown, "error: they clash\n --> titan.yaml\n");
+        let shown = Shown(error(Span::NOWHERE).also(place, "first here")).to_string();
+        assert!(shown.contains(" --> titan.yaml\n  |\n2 | b: 2\n  | - first here\n"), "{shown}");
+        let shown = Shown(error(place)).to_string();
+        assert!(
+            shown.contains(" --> titan.yaml:2:1\n  |\n2 | b: 2\n  | ^ it is here\n"),
+            "{shown}"
+        );
     }
 }
