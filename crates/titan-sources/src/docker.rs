@@ -10,7 +10,9 @@
 //! Nothing is taken from events but that something has happened: they may be late, repeated, out of order or cut off.
 
 mod container;
+mod crowd;
 mod engine;
+mod items;
 mod labels;
 mod rule;
 mod translate;
@@ -31,7 +33,7 @@ use titan_upstream::feeds::MAX_FED;
 use titan_upstream::members::Upstream;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
-use translate::{Translation, translate};
+use translate::{Translation, refusal_of, translate};
 
 /// An engine whose containers are followed.
 pub(crate) struct Docker {
@@ -134,13 +136,15 @@ impl Docker {
 impl Made {
     /// Finds out which containers there are, and makes of them what is to be served; since when it has to be heard of them.
     async fn look(&mut self, engine: &Engine, outlet: &Outlet) -> Result<Option<u64>, String> {
-        let Listing { containers, ready, since } = engine.containers().await?;
+        let Listing { containers, surplus, ready, since } = engine.containers().await?;
         let reach = Reach { network: self.network.as_deref(), is_local: engine.is_local() };
         let made = translate(&self.source, reach, containers, &ready);
         let Translation { documents, endpoints, refused } = made;
         let delivery = Delivery::new(revision(&documents), documents);
         let delivery = delivery.map_err(|bad| bad.to_string())?;
-        let refused = refused.into_iter().map(|(name, why)| (name.into_bytes(), why));
+        let surplus = surplus.into_iter().map(|(name, why)| (refusal_of(&name), why));
+        // Not all may be told: these first, for nothing else says that there are too many.
+        let refused = surplus.chain(refused).map(|(name, why)| (name.into_bytes(), why));
         let delivery = delivery.without(refused);
         self.tell(endpoints, outlet);
         outlet.succeeded();

@@ -173,9 +173,9 @@ fn respond(head: &str, writer: &mut impl Write, known: &Mutex<Known>) -> Option<
                 Manner::Truncated => write_whole(writer, 200, &text[..text.len() / 2]),
                 Manner::Endless => write_endless(writer),
                 Manner::Crowd => {
-                    let all: Vec<_> =
-                        (0..100_000).map(|it| json!({ "Id": it.to_string() })).collect();
-                    write_whole(writer, 200, &Value::from(all).to_string())
+                    let others = (0..5_000).map(|it| other(it, &"x".repeat(4_000)));
+                    let all: Vec<_> = others.chain([text[1..text.len() - 1].to_owned()]).collect();
+                    write_whole(writer, 200, &format!("[{}]", all.join(",")))
                 }
                 Manner::Refusing(status) => {
                     write_whole(writer, status, r#"{"message":"no\u001b[2J"}"#)
@@ -221,6 +221,12 @@ fn write_events(writer: &mut impl Write, receive: &Receiver<Vec<u8>>) -> Option<
         writer.write_all(&piece).ok()?;
     }
     writer.write_all(b"0\r\n\r\n").ok()
+}
+
+/// One of many containers, which want to be served and lead nowhere.
+fn other(number: usize, label: &str) -> String {
+    let labels = json!({ "titan.enable": "true", "other": label });
+    json!({ "Id": format!("other{number}"), "Created": 9, "Labels": labels }).to_string()
 }
 
 /// A container in the network of its host, as an engine lists it.
@@ -411,8 +417,7 @@ fn an_engine_that_responds_as_none_should_changes_nothing() {
     serves(&titan, "/shop", "one");
     for (manner, words) in [
         (Manner::Truncated, "its response is not that of Docker"),
-        (Manner::Endless, "its response is larger than 16777216 bytes"),
-        (Manner::Crowd, "100000 containers have labels; at most 4096 are taken"),
+        (Manner::Endless, "its response is not that of Docker: it is no list of objects"),
         (Manner::Refusing(500), "it responds with 500: no[2J"),
         (
             Manner::Refusing(403),
@@ -426,6 +431,21 @@ fn an_engine_that_responds_as_none_should_changes_nothing() {
         engine.change(|known| known.manner = Manner::Well);
         works(&titan);
     }
+}
+
+#[test]
+fn of_too_many_containers_the_oldest_are_served() {
+    let engine = Engine::start();
+    engine.run(serving("one", "/shop", &service("one")));
+    let mut titan = followed("docker-crowd", &engine);
+    serves(&titan, "/shop", "one");
+    // 5,000 younger ones, 20 MB of labels.
+    engine.change(|known| known.manner = Manner::Crowd);
+    engine.tell("start");
+    titan.waits_for("at most 4096 containers with `titan.enable` are taken, and so many are older");
+    works(&titan);
+    engine.run(serving("two", "/shop", &service("two")));
+    serves(&titan, "/shop", "two");
 }
 
 // field: docker_source.interval

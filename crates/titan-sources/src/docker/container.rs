@@ -1,5 +1,6 @@
 //! Containers, as the engine lists them, and where they are reached.
 
+use super::labels::{ENABLE, OURS, is_enabled};
 use serde::{Deserialize, Deserializer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -58,6 +59,10 @@ pub(crate) struct Reach<'r> {
 
 /// The network of containers that have none of their own.
 const HOST: &str = "host";
+/// What the labels of Compose begin with.
+const COMPOSE: &str = "com.docker.compose.";
+/// Bytes of the labels that are read, names and values.
+const MAX_LABELS: usize = 16 << 10;
 /// Networks that a message names.
 const MAX_TOLD: usize = 8;
 
@@ -72,15 +77,37 @@ impl Container {
 
     /// The service that it belongs to where no label says another: that of Compose, or itself.
     pub(crate) fn own_service(&self) -> String {
-        let compose = |key: &str| self.labels.get(&format!("com.docker.compose.{key}"));
+        let compose = |key: &str| self.labels.get(&format!("{COMPOSE}{key}"));
         match compose("project").zip(compose("service")) {
             Some((project, service)) => format!("{project}-{service}"),
             None => self.name().to_owned(),
         }
     }
 
+    /// Whether its labels say that something of it is served. A single run of a service of Compose has the labels of that, and nobody
+    /// listens in it.
+    pub(crate) fn is_to_be_served(&self) -> bool {
+        self.labels.get(ENABLE).is_some_and(|it| is_enabled(it)) && !self.is_single_run()
+    }
+
+    /// Keeps of its labels those that are read.
+    pub(crate) fn forget_other_labels(&mut self) {
+        self.labels.retain(|key, _| key.starts_with(OURS) || key.starts_with(COMPOSE));
+    }
+
+    /// Whether those for Titan are within their bound; otherwise why it is refused.
+    pub(crate) fn check_labels(&self) -> Result<(), String> {
+        let size: usize = self.labels.iter().map(|(key, value)| key.len() + value.len()).sum();
+        match size > MAX_LABELS {
+            true => Err(format!(
+                "its labels that begin with `{OURS}` have more than {MAX_LABELS} bytes"
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// Whether it is a single run of a service of Compose, with the labels of that: nobody listens in it.
-    pub(crate) fn is_single_run(&self) -> bool {
+    fn is_single_run(&self) -> bool {
         let one_off = self.labels.get("com.docker.compose.oneoff");
         one_off.is_some_and(|it| it.eq_ignore_ascii_case("true"))
     }

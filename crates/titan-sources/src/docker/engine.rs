@@ -1,6 +1,8 @@
 //! What the engine is asked: its version, its containers, and what happens to them.
 
 use super::container::Container;
+use super::crowd::{Crowd, MAX_CONTAINER};
+use super::items::{Item, Items, NoList};
 use crate::message::shown;
 use crate::percent::encoded;
 use serde::Deserialize;
@@ -18,6 +20,7 @@ use titan_upstream::client::{Answer, MOST_BODY, Question, Reuse};
 use titan_upstream::members::Upstream;
 use titan_upstream::server::Server;
 use tokio::net::UnixStream;
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 /// The way to an engine.
@@ -31,8 +34,11 @@ pub(crate) struct Engine {
 
 /// The containers that want to be served, at one moment.
 pub(crate) struct Listing {
+    /// The oldest ones, as many as are taken.
     pub(crate) containers: Vec<Container>,
-    /// Those of all containers that are running, and not unhealthy or about to become healthy: their ids.
+    /// Those that are too many or too large, and why they are refused.
+    pub(crate) surplus: Vec<(String, String)>,
+    /// Those of the ones that are taken that are running, and not unhealthy or about to become healthy: their ids.
     pub(crate) ready: HashSet<String>,
     /// A time before that moment, by the clock of the engine, in seconds since 1970.
     pub(crate) since: Option<u64>,
@@ -52,16 +58,17 @@ struct Ready {
 /// What the engine says in place of a response.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Fault {
+struct Complaint {
     message: String,
 }
 
+/// Why a list is not that of Docker.
+struct Fault(String);
+
 /// That of Docker 20.10: what it has is what is used here.
 const OLDEST: Version = Version(1, 41);
-/// Containers with labels of ours.
-pub(crate) const MAX_CONTAINERS: usize = 4_096;
-/// Bytes of a response.
-const MAX_RESPONSE: usize = 16 << 20;
+/// Bytes of a list, of which as little is kept as is bounded.
+const MAX_LIST: usize = 256 << 20;
 /// By how much the engine may have looked at its containers before it has dated its response.
 const LEEWAY: u64 = 1;
 const USER_AGENT: &str = concat!("titan/", env!("CARGO_PKG_VERSION"));
@@ -115,17 +122,46 @@ impl Engine {
 
     /// Its containers.
     pub(crate) async fn containers(&self) -> Result<Listing, String> {
-        let answer = self.ask("/containers/json", &[("filters", LABELLED)]).await?;
+        let mut crowd = Crowd::default();
+        let answer = self.list(LABELLED, |item| Ok(crowd.take(item)?)).await?;
         let since = answer.date().and_then(seconds).map(|it| it.saturating_sub(LEEWAY));
-        let containers: Vec<Container> = read(&answer)?;
-        if containers.len() > MAX_CONTAINERS {
-            let count = containers.len();
-            return Err(format!(
-                "{count} containers have labels; at most {MAX_CONTAINERS} are taken"
-            ));
+        let known: HashSet<&str> = crowd.ids().collect();
+        let mut ready = HashSet::new();
+        self.list(READY, |item| {
+            if let Item::Whole(text) = item {
+                let Ready { id } = serde_json::from_slice(text)?;
+                ready.extend(Some(id).filter(|id| known.contains(id.as_str())));
+            }
+            Ok(())
+        })
+        .await?;
+        let (containers, surplus) = crowd.into_parts();
+        Ok(Listing { containers, surplus, ready, since })
+    }
+
+    /// Shows `take` each container that the engine lists under that filter.
+    async fn list(
+        &self,
+        filter: &str,
+        mut take: impl FnMut(Item<'_>) -> Result<(), Fault>,
+    ) -> Result<Answer, String> {
+        let question = question(&self.path("/containers/json").await?, &[("filters", filter)])?;
+        let (mut items, mut size, mut fault) = (Items::new(MAX_CONTAINER), 0, None);
+        let heard = self.server.listen(&question, self.timeout, |piece| {
+            size += piece.len();
+            let taken = match size > MAX_LIST {
+                true => Err(Fault(format!("it is larger than {MAX_LIST} bytes"))),
+                false => items.take(piece, &mut take),
+            };
+            fault = taken.err();
+            if fault.is_none() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        let answer = self.successful(timeout(self.timeout, heard).await).await?;
+        let cut = || (!items.has_ended()).then(|| Fault("it ends too early".to_owned()));
+        match fault.or_else(cut) {
+            Some(Fault(why)) => Err(format!("its response is not that of Docker: {why}")),
+            None => Ok(answer),
         }
-        let ready: Vec<Ready> = read(&self.ask("/containers/json", &[("filters", READY)]).await?)?;
-        Ok(Listing { containers, ready: ready.into_iter().map(|it| it.id).collect(), since })
     }
 
     /// Shows `take` what happens to containers from that time on, as it comes, until that breaks off or the engine ends it. Nothing
@@ -147,34 +183,29 @@ impl Engine {
         }
     }
 
-    async fn ask(&self, path: &str, query: &[(&str, &str)]) -> Result<Answer, String> {
-        self.get(&self.path(path).await?, query, MAX_RESPONSE).await
-    }
-
     /// The path with the version that it speaks: without one, engines respond with an error some day.
     async fn path(&self, path: &str) -> Result<String, String> {
         if let Some(version) = self.version.get() {
             return Ok(format!("/v{version}{path}"));
         }
-        let answer = self.get("/_ping", &[], MOST_BODY).await?;
+        let question = question("/_ping", &[])?;
+        let asked = self.server.ask(&question, (Reuse::Kept, self.timeout));
+        let answer = self.successful(timeout(self.timeout, asked).await).await?;
         let version = Version::told(&answer)?;
         self.version.set(Some(version));
         Ok(format!("/v{version}{path}"))
     }
 
-    async fn get(&self, path: &str, query: &[(&str, &str)], most: usize) -> Result<Answer, String> {
-        let time = self.timeout;
-        let question = Question { most, ..question(path, query)? };
-        let asked = timeout(time, self.server.ask(&question, (Reuse::Kept, time))).await;
-        let answer = match asked {
-            Err(_) => return Err(format!("no response within {time:?}")),
-            Ok(Err(why)) => return Err(self.explained(why).await),
-            Ok(Ok(answer)) => answer,
-        };
-        match answer.head.status.code() {
-            200 if answer.is_whole => Ok(answer),
-            200 => Err(format!("its response is larger than {most} bytes")),
-            _ => Err(refusal(&answer)),
+    /// The response, if it is a successful one that came in time.
+    async fn successful(
+        &self,
+        asked: Result<Result<Answer, String>, Elapsed>,
+    ) -> Result<Answer, String> {
+        match asked {
+            Err(_) => Err(format!("no response within {:?}", self.timeout)),
+            Ok(Err(why)) => Err(self.explained(why).await),
+            Ok(Ok(answer)) if answer.head.status.code() == 200 => Ok(answer),
+            Ok(Ok(answer)) => Err(refusal(&answer)),
         }
     }
 
@@ -184,6 +215,18 @@ impl Engine {
         let found = timeout(self.timeout, UnixStream::connect(path)).await;
         let kind = found.ok().and_then(Result::err).map(|error| error.kind());
         kind.and_then(advice).map_or(why, str::to_owned)
+    }
+}
+
+impl From<NoList> for Fault {
+    fn from(_: NoList) -> Fault {
+        Fault("it is no list of objects".to_owned())
+    }
+}
+
+impl From<serde_json::Error> for Fault {
+    fn from(error: serde_json::Error) -> Fault {
+        Fault(shown(&error.to_string()))
     }
 }
 
@@ -246,16 +289,10 @@ fn question(path: &str, query: &[(&str, &str)]) -> Result<Question<'static>, Str
     Ok(Question { head, host: b"docker", body: &[], most: MOST_BODY })
 }
 
-fn read<T: for<'de> Deserialize<'de>>(answer: &Answer) -> Result<T, String> {
-    serde_json::from_slice(&answer.body).map_err(|error| {
-        format!("its response is not that of Docker: {}", shown(&error.to_string()))
-    })
-}
-
 /// What a response with another status than 200 says.
 fn refusal(answer: &Answer) -> String {
     let status = answer.head.status;
-    let Fault { message } = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let Complaint { message } = serde_json::from_slice(&answer.body).unwrap_or_default();
     let proxy = match status.code() {
         403 => " (a proxy has to let GET `/_ping`, `/containers/json` and `/events` through)",
         _ => "",

@@ -60,7 +60,7 @@ pub(crate) const ENABLE: &str = "titan.enable";
 /// The highest priority of a router.
 pub(crate) const MAX_PRIORITY: u32 = 999_999;
 /// What the labels begin with that are for Titan.
-const OURS: &str = "titan.";
+pub(crate) const OURS: &str = "titan.";
 /// Labels of a container that are for Titan.
 const MAX_LABELS: usize = 128;
 /// Bytes of the value of such a label.

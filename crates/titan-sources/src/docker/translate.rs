@@ -1,8 +1,8 @@
 //! From containers to documents and endpoints. Pure.
 
 use super::container::{Container, Reach, socket};
-use super::labels::{ENABLE, Labels, Router, Scheme, Service, Settings, is_enabled, name};
-use crate::delivery::Document;
+use super::labels::{Labels, Router, Scheme, Service, Settings, name};
+use crate::delivery::{Document, MAX_DOCUMENTS, MAX_TEXTS};
 use crate::endpoints::{Endpoint, Endpoints};
 use crate::literal::document;
 use crate::message::shown;
@@ -37,6 +37,8 @@ struct Translating<'t> {
 struct Declared<T> {
     what: T,
     by: String,
+    /// How many such things were declared before.
+    nth: usize,
 }
 
 /// What a container says, all of which is understood.
@@ -50,6 +52,8 @@ struct Understood {
 
 /// The priority of a router with none: below all routes of files that have none.
 const LOWEST: i64 = -1_000_000;
+/// Bytes of what is told of a container, beyond which nothing is added.
+const MAX_REASON: usize = 1_000;
 /// Bytes of a name of a configuration.
 const MAX_NAME: usize = 64;
 
@@ -70,8 +74,7 @@ pub(crate) fn translate(
         endpoints: Endpoints::new(),
         refused: BTreeMap::new(),
     };
-    let is_enabled = |it: &Container| it.labels.get(ENABLE).is_some_and(|it| is_enabled(it));
-    for container in containers.iter().filter(|it| is_enabled(it) && !it.is_single_run()) {
+    for container in containers.iter().filter(|it| it.is_to_be_served()) {
         match translating.understood(container) {
             Ok(understood) => translating.add(container.name(), understood),
             Err(why) => translating.refuse(container.name(), &why),
@@ -145,10 +148,13 @@ impl Translating<'_> {
         }
     }
 
-    /// A document for each router, and one for each service that routers lead to.
+    /// A document for each router, and one for each service that routers lead to: those of the oldest containers, as many as a
+    /// delivery may have.
     fn documents(&mut self) -> Vec<Document> {
-        let (mut documents, mut refused) = (BTreeMap::new(), Vec::new());
-        for (name, Declared { what: router, by }) in &self.routers {
+        let (mut documents, mut refused, mut size) = (BTreeMap::new(), Vec::new(), 0);
+        let mut routers: Vec<_> = self.routers.iter().collect();
+        routers.sort_by_key(|(_, declared)| declared.nth);
+        for (name, Declared { what: router, by, nth: _ }) in routers {
             let service = router.service.as_deref().unwrap_or_default();
             let Some(Declared { what: settings, .. }) = self.services.get(service) else {
                 let why = format!(
@@ -158,10 +164,20 @@ impl Translating<'_> {
                 continue;
             };
             let route = document(json!({ "routes": [self.route(name, router, service)] }));
+            let upstream = document(
+                json!({ "upstreams": { self.named(service): self.upstream(service, settings) } }),
+            );
+            let more = route.len() + upstream.len();
+            if size + more > MAX_TEXTS || documents.len() + 2 > MAX_DOCUMENTS {
+                let why = format!(
+                    "there is no room for the router `{name}`: all take {MAX_DOCUMENTS} documents or {MAX_TEXTS} bytes, and older containers come first"
+                );
+                refused.push((by.clone(), why));
+                continue;
+            }
+            size += more;
             documents.insert(format!("routers/{name}"), route);
-            let upstream =
-                json!({ "upstreams": { self.named(service): self.upstream(service, settings) } });
-            documents.entry(format!("services/{service}")).or_insert_with(|| document(upstream));
+            documents.entry(format!("services/{service}")).or_insert(upstream);
         }
         refused.iter().for_each(|(container, why)| self.refuse(container, why));
         documents.into_iter().map(|(name, text)| Document { name, text }).collect()
@@ -223,14 +239,20 @@ impl Translating<'_> {
     }
 
     fn refuse(&mut self, container: &str, why: &str) {
-        match self.refused.entry(format!("containers/{container}")) {
+        match self.refused.entry(refusal_of(container)) {
             Entry::Vacant(vacant) => drop(vacant.insert(why.to_owned())),
+            Entry::Occupied(told) if told.get().len() > MAX_REASON => {}
             Entry::Occupied(mut told) => {
                 told.get_mut().push_str("; ");
                 told.get_mut().push_str(why);
             }
         }
     }
+}
+
+/// What a container is called that is refused.
+pub(crate) fn refusal_of(container: &str) -> String {
+    format!("containers/{container}")
 }
 
 /// Notes what a container says of something; who has said something else before.
@@ -240,9 +262,10 @@ fn declare<T: PartialEq>(
     what: T,
     container: &str,
 ) -> Option<String> {
+    let nth = all.len();
     match all.entry(name.to_owned()) {
         Entry::Vacant(vacant) => {
-            vacant.insert(Declared { what, by: container.to_owned() });
+            vacant.insert(Declared { what, by: container.to_owned(), nth });
             None
         }
         Entry::Occupied(before) => {

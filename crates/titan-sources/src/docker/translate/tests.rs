@@ -182,3 +182,26 @@ fn a_router_may_lead_to_the_service_of_another_container() {
     assert_eq!(addresses(&made, "local/back"), ["10.0.0.2:80"]);
     assert_eq!(documents(&made).len(), 2);
 }
+
+#[test]
+fn of_what_no_delivery_has_room_for_the_oldest_is_served() {
+    let value = "x".repeat(3_900);
+    let containers = (1..1_200).map(|number| {
+        let labels = ["a", "b", "c", "d"].map(|name| {
+            let rule = format!("Path(`/`) && Header(`X`, `{value}`)");
+            format!("titan.http.routers.{name}{number}.rule={rule}")
+        });
+        let labels: Vec<_> = labels.iter().map(String::as_str).collect();
+        container(&format!("c{number}"), number, &labels)
+    });
+    let made = translate("local", LOCAL, containers.collect(), &HashSet::new());
+    let Translation { documents, refused, .. } = made;
+    let size: usize = documents.iter().map(|it| it.text.len()).sum();
+    assert!((15 << 20..=MAX_TEXTS).contains(&size), "{size}");
+    let has = |number| documents.iter().any(|it| it.name == format!("routers/a{number}"));
+    assert_eq!([has(1), has(900), has(1_199)], [true, true, false]);
+    assert!(!refused.contains_key("containers/c1") && !refused.contains_key("containers/c900"));
+    let why = &refused["containers/c1199"];
+    assert!(why.contains("there is no room for the router `a1199`"), "{why}");
+    assert!(crate::delivery::Delivery::new("1", documents).is_ok());
+}
