@@ -113,7 +113,7 @@ const TOO_SOON: u64 = 25;
 const TOO_LATE: u64 = 50;
 /// The fewest milliseconds between two batches for one key.
 const BETWEEN: u64 = 2;
-/// The fewest milliseconds after which the store is asked again that had not one permit.
+/// The fewest milliseconds after which the store is asked again that had not one permit, where half a burst takes no less to come back.
 const PAUSE: u64 = 10;
 /// The most milliseconds for which requests are refused by what the store said: others may have given permits back.
 pub(crate) const FRESH: u64 = 1000;
@@ -174,7 +174,7 @@ impl Leases {
             entry.note_charged(&grant.owed, now);
             entry.add(grant.permits, now);
         } else {
-            entry.note_refusal(key.hash, (grant.wait, PAUSE), now);
+            entry.note_refusal(key.hash, (grant.wait, self.pause(key.plan)), now);
         }
         self.end(renewal);
     }
@@ -249,6 +249,13 @@ impl Leases {
             usual.min(burst / (2 * gateways))
         };
         self.plans[plan].iter().map(of).min().unwrap_or(0).min(MAX_BATCH)
+    }
+
+    /// For how many milliseconds requests of a key are refused for which there was no permit. What comes back meanwhile has to have room
+    /// in each burst: what has none is lost, and the key would get less than its rate.
+    fn pause(&self, plan: usize) -> u64 {
+        let halves = self.plans[plan].iter().map(|rate| rate.tolerance / 2 / MILLISECOND);
+        halves.min().unwrap_or(PAUSE).clamp(1, PAUSE)
     }
 
     /// A batch for the key, if one is worth it and none is taken already.

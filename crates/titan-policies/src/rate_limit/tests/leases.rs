@@ -123,6 +123,18 @@ fn what_the_store_has_refused_is_not_asked_again() {
 }
 
 #[test]
+fn a_burst_that_comes_back_soon_is_asked_for_soon() {
+    // Of 2 ms: within the usual pause five bursts would come back, and four of them be lost.
+    let trial = Trial::of(&[rate(10_000, SECOND, 20)]);
+    let renewal = (0..1_000).find_map(|_| trial.serve(1, 0).renewal).unwrap();
+    let owed = [millis(2), 0, 0, 0];
+    trial.0.granted(renewal, &Grant { permits: 0, wait: millis(1) / 10, owed }, 0);
+    let refused = trial.serve(1, millis(1) / 2).outcome.map(|it| it.verdict);
+    assert_eq!(refused, Some(Verdict::Exceeded { wait: millis(1) / 2 }));
+    assert_eq!(trial.serve(1, millis(1)).outcome, None);
+}
+
+#[test]
 fn what_is_given_back_goes_by_the_last_batch() {
     let trial = Trial::of(&[rate(1000, SECOND, 1000), rate(100_000, SECOND, 100_000)]);
     let mut last = None;
