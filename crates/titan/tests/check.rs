@@ -79,6 +79,40 @@ fn revoked_tokens_need_a_folder_that_is_there() {
 }
 
 #[test]
+fn names_without_a_certificate_are_warned_about() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("uncovered");
+    let _ = std::fs::remove_dir_all(&folder);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_titan"));
+    let command = command.args(["cert", "*.a.example", "b.example", "--out"]).arg(&folder);
+    assert!(command.output().unwrap().status.success());
+    let route = |names: &str, rest: &str| format!("{{ names: [{names}], mode: {rest} }}");
+    let routes = [
+        route(
+            "b.example, x.a.example, '*.a.example', y.x.h.example, '*.h.example'",
+            "terminate, upstream: u",
+        ),
+        route("c.example, z.x.a.example, '*.d.example'", "terminate, upstream: u"),
+        route("p.example", "passthrough, upstream: u"),
+        route("w.example", "https"),
+    ];
+    let pair = "cert: FOLDER/localhost.pem, key: FOLDER/localhost.key";
+    let text = format!(
+        "listeners: [{{ name: front, address: ':443', tls_routes: [{}], \
+         tls: {{ certificates: [{{ {pair} }}, {{ {pair}, hosts: '*.h.example' }}] }} }}]\n\
+         routes: [{{ respond: 204 }}]\nupstreams: {{ u: 'u:1' }}\n",
+        routes.join(", ")
+    );
+    let (code, _, err) = check(&text.replace("FOLDER", folder.to_str().unwrap()), &[]);
+    assert_eq!(code, Some(0), "{err}");
+    for name in ["c.example", "z.x.a.example", "*.d.example", "w.example"] {
+        let wanted =
+            format!("the listener `front` has no certificate for `{name}`, which a TLS route");
+        assert!(err.contains(&wanted), "{name}: {err}");
+    }
+    assert_eq!(err.matches("warning: ").count(), 4, "{err}");
+}
+
+#[test]
 fn files_that_are_hardly_meant_are_warned_about() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("hardly-meant");
     std::fs::create_dir_all(&folder).unwrap();

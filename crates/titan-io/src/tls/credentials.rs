@@ -340,9 +340,32 @@ impl ByName {
         Ok(by_name)
     }
 
+    /// Whether there is a certificate for that name; of a wildcard, for one of the names that it stands for.
+    pub(super) fn covers(&self, name: &HostPattern) -> bool {
+        match name {
+            HostPattern::Exact(name) => !self.known(name.as_str()).is_empty(),
+            HostPattern::Under(end) => {
+                let all = self.hosts.keys().chain(self.names.keys());
+                let mut ends = all.map(|it| it.strip_prefix('*').unwrap_or(it));
+                let is_end = |it: &str| it.starts_with('.') && end.ends_with(it);
+                ends.any(|it| it.ends_with(end.as_str()) || is_end(it))
+            }
+        }
+    }
+
     /// The certificates that may stand for that name, the best first.
     fn of(&self, name: Option<&str>) -> Vec<&Arc<CertifiedKey>> {
         let Some(name) = name else { return self.first.iter().collect() };
+        match self.known(name) {
+            none if none.is_empty() && self.unknown == UnknownName::Default => {
+                self.first.iter().collect()
+            }
+            known => known,
+        }
+    }
+
+    /// Those that are for that name.
+    fn known(&self, name: &str) -> Vec<&Arc<CertifiedKey>> {
         let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
         let ends = name.match_indices('.').map(|(at, _)| &name[at..]);
         let owned = std::iter::once(name.as_str()).chain(ends).find_map(|it| self.hosts.get(it));
@@ -351,12 +374,7 @@ impl ByName {
         }
         let wildcard = name.split_once('.').map(|(_, domain)| format!("*.{domain}"));
         let names = [Some(name), wildcard].into_iter().flatten();
-        let known: Vec<_> =
-            names.filter_map(|name| self.names.get(name.as_str())).flatten().collect();
-        match self.unknown {
-            UnknownName::Default if known.is_empty() => self.first.iter().collect(),
-            _ => known,
-        }
+        names.filter_map(|name| self.names.get(name.as_str())).flatten().collect()
     }
 }
 

@@ -12,7 +12,8 @@ use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use titan_config::{
-    Certificate, CertificateMode, Cipher, ClientCertificates, Protocols, Tls, TlsVersion,
+    Certificate, CertificateMode, Cipher, ClientCertificates, HostPattern, Protocols, Tls,
+    TlsVersion,
 };
 use x509_parser::prelude::ASN1Time;
 
@@ -92,6 +93,20 @@ impl ServerTls {
     /// ticket admits a client that was accepted before.
     pub fn renew(
         &self,
+    /// Those of the names that no certificate is for: clients that ask for them get one for another name, or none. Nothing where the
+    /// certificates cannot be used.
+    pub fn uncovered<'n>(
+        tls: &Tls,
+        files: &Files,
+        names: impl Iterator<Item = &'n HostPattern>,
+    ) -> Vec<&'n HostPattern> {
+        let provider = provider(tls.ciphers.as_deref());
+        let Ok(known) = ByName::new(&tls.certificates, tls.unknown_name, files, &provider) else {
+            return Vec::new();
+        };
+        names.filter(|name| !known.covers(name)).collect()
+    }
+
         tls: &Tls,
         protocols: Protocols,
         files: &Files,

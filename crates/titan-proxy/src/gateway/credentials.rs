@@ -3,7 +3,7 @@
 use crate::fallback;
 use crate::files::check_root;
 use crate::named_files;
-use titan_config::{Action, Config, Location, Protocols, Tls};
+use titan_config::{Action, Config, Listener, Location, Protocols, Tls, TlsMode};
 use titan_io::tls::{BadCredentials, ClientTls, Files, ServerTls};
 use titan_policies::credentials;
 use titan_store::stores::tls_of;
@@ -69,7 +69,26 @@ pub fn warn_of_credentials(config: &Config, files: &Files) -> Vec<(Location, Str
         let warnings = tls.map_or_else(Vec::new, |tls| tls.warnings());
         warnings.into_iter().map(move |warning| (location, warning))
     });
-    warnings.chain(named_files::warnings(config, files)).collect()
+    let uncovered = config.listeners.iter().flat_map(|it| uncovered(it, files));
+    warnings.chain(uncovered).chain(named_files::warnings(config, files)).collect()
+}
+
+/// The names of TLS routes that the gateway decrypts, and that no certificate is for.
+fn uncovered<'c>(
+    listener: &'c Listener,
+    files: &Files,
+) -> impl Iterator<Item = (Location, String)> + use<'c> {
+    let decrypted = listener.tls_routes.iter().filter(|it| it.mode != TlsMode::Passthrough);
+    let names = decrypted.flat_map(|it| &it.names);
+    let tls = listener.tls.as_ref();
+    let uncovered = tls.map_or_else(Vec::new, |tls| ServerTls::uncovered(tls, files, names));
+    uncovered.into_iter().map(move |name| {
+        let text = format!(
+            "the listener `{}` has no certificate for `{name}`, which a TLS route of it takes: clients that ask for it are shown one for another name, or none",
+            listener.name
+        );
+        (listener.location, text)
+    })
 }
 
 /// What TLS is spoken with to an upstream.
