@@ -10,6 +10,7 @@ use crate::quantity::Cap;
 use crate::read::{At, Read, Reading, at, default, optional, required};
 use crate::readers::{cap, one_or_list, short_for, switch_or, whole, words};
 use crate::section::{section, section_of};
+use crate::share::{Share, shares};
 use crate::tls::{Tls, tls};
 use crate::tls_route::{TlsMode, TlsRoute, TlsRouteDraft, tls_routes};
 use crate::token::{Name, name};
@@ -26,7 +27,7 @@ pub struct Listener {
     pub proxy_protocol: Option<ProxyProtocol>,
     /// How TLS is spoken; `None` without TLS.
     pub tls: Option<Tls>,
-    /// Connections that go to upstreams without HTTP; no two take the same name.
+    /// Connections that go to upstreams without HTTP; no two take the same name. With `tcp` that is one alone, which takes all.
     pub tls_routes: Vec<TlsRoute>,
     /// What is spoken.
     pub protocols: Protocols,
@@ -76,6 +77,11 @@ section! {
         /// Sends TLS connections to upstreams as they are, by the name that the client asks for (SNI). The others are HTTPS if there is
         /// `tls`, and are closed otherwise: a listener with TLS routes serves nothing without TLS.
         pub(crate) tls_routes: Vec<TlsRouteDraft> = default("[]", tls_routes()),
+        /// Sends all connections to this upstream, or to several with weights, as they come, whatever is spoken in them: nothing of TLS or
+        /// HTTP is read, and a server may speak first. Only without `tls`, `tls_routes` and `redirect_to_https`; no route of the file
+        /// takes anything here. What a [TLS route](#tls_route) says of upstreams holds here too, and figures and records have it as the
+        /// TLS route `*` of the listener. With `tls` of the upstream the gateway encrypts.
+        pub(crate) tcp: Option<At<Vec<Share>>> = optional("HTTP, or what `tls_routes` says", at(shares())),
         /// Redirects every request with 308 to the same URL under `https://`: `true` on port 443, a number on that
         /// port. Only without `tls`. A request without a host gets 400; routes are not consulted.
         pub(crate) redirect_to_https: Option<NonZeroU16> =
@@ -129,6 +135,7 @@ fn draft(fields: ListenerFields, node: &Node, to: &mut Reading<'_>) -> Option<Li
         proxy_protocol,
         tls,
         tls_routes,
+        tcp,
         protocols,
         redirect_to_https,
         max_connections,
@@ -147,6 +154,19 @@ fn draft(fields: ListenerFields, node: &Node, to: &mut Reading<'_>) -> Option<Li
         return to.fail(error.help("put it on a separate listener for HTTP"));
     }
     check_decrypted(&tls_routes, tls.is_some(), to);
+    let above = [
+        ("tls", tls.is_some()),
+        ("tls_routes", !tls_routes.is_empty()),
+        ("redirect_to_https", redirect_to_https.is_some()),
+    ];
+    if tcp.is_some()
+        && let Some((key, _)) = above.into_iter().find(|(_, is_set)| *is_set)
+    {
+        let error = Diagnostic::error(node.key_span(key), "nothing of these connections is read");
+        let error = error.label("remove it").also(node.key_span("tcp"), "because of this");
+        return to.fail(error.help("put it on a separate listener"));
+    }
+    let tls_routes: Vec<_> = tls_routes.into_iter().chain(tcp.map(TlsRouteDraft::tcp)).collect();
     let name_span = name.as_ref().map_or(address_span, |name| name.span);
     let listener = Listener {
         name: name.map_or_else(|| address.to_string(), |name| name.value.as_str().to_owned()),

@@ -111,6 +111,7 @@ fn listener(listener: &Listener) -> String {
     };
     let routes = match listener.tls_routes.len() {
         0 => String::new(),
+        1 if listener.tls_routes[0].is_tcp() => ", TCP".to_owned(),
         1 => ", 1 TLS route".to_owned(),
         count => format!(", {count} TLS routes"),
     };

@@ -32,6 +32,9 @@ pub enum TlsMode {
     Terminate,
     /// The gateway, and what it has decrypted is HTTP: requests go by the routes of the file, as where no TLS route takes a connection.
     Https,
+    /// Nobody here has to: all connections of the listener go on as they come, and nothing of them is read. The only route of a listener
+    /// with `tcp`; none of `tls_routes` has it.
+    Tcp,
 }
 
 impl TlsMode {
@@ -41,11 +44,17 @@ impl TlsMode {
             TlsMode::Passthrough => "passthrough",
             TlsMode::Terminate => "terminate",
             TlsMode::Https => "https",
+            TlsMode::Tcp => "tcp",
         }
     }
 }
 
 impl TlsRoute {
+    /// Whether it takes connections before anything of them is read.
+    pub fn is_tcp(&self) -> bool {
+        self.mode == TlsMode::Tcp
+    }
+
     /// What the gateway calls it: its first name, or `*` where it has none. Unique on its listener.
     pub fn name(&self) -> String {
         self.names.first().map_or_else(|| "*".to_owned(), HostPattern::to_string)
@@ -98,6 +107,15 @@ pub(crate) struct TlsRouteDraft {
     span: Span,
     pub(crate) mode_span: Span,
     pub(crate) upstream_span: Span,
+}
+
+impl TlsRouteDraft {
+    /// The only route of a listener whose connections go to these upstreams as they come.
+    pub(crate) fn tcp(At { value: shares, span }: At<Vec<Share>>) -> TlsRouteDraft {
+        let route = TlsRoute { names: Vec::new(), mode: TlsMode::Tcp, shares };
+        let name_spans = Vec::new();
+        TlsRouteDraft { route, name_spans, span, mode_span: span, upstream_span: span }
+    }
 }
 
 /// The TLS routes of a listener, of which no two take the same name.

@@ -72,3 +72,34 @@ fn https_needs_no_upstream() {
     assert_eq!((passed.mode, passed.shares.len()), (TlsMode::Passthrough, 1));
     assert_eq!((https.mode, https.shares.len()), (TlsMode::Https, 0));
 }
+
+#[test]
+fn where_nothing_is_read_nothing_else_is_said() {
+    let of = |listener: &str, upstream: &str| {
+        report(&format!(
+            "listeners: [{{ address: \":443\", tcp: u{listener} }}]\nroutes: [{{ respond: 204 }}]\n\
+             upstreams: {{ u: {{ endpoints: [\"u:1\"]{upstream} }} }}\n"
+        ))
+    };
+    for (listener, upstream, wanted) in [
+        (
+            ", tls: { certificates: { cert: a, key: b } }",
+            "",
+            "nothing of these connections is read",
+        ),
+        (
+            ", tls_routes: { mode: passthrough, upstream: u }",
+            "",
+            "nothing of these connections is read",
+        ),
+        (", redirect_to_https: true", "", "nothing of these connections is read"),
+        ("", ", protocol: h2", "are not HTTP/2 to `u`"),
+    ] {
+        let says = of(listener, upstream);
+        assert!(says.contains(wanted), "{listener}: {says}");
+    }
+    assert_eq!(of("", ""), "");
+    assert_eq!(of("", ", tls: {}"), "", "the gateway encrypts what it cannot read");
+    let missing = "listeners: [{ address: ':1', tcp: w }]\nroutes: [{ respond: 204 }]";
+    assert!(report(missing).contains("there is no upstream `w`"));
+}

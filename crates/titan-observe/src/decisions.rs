@@ -60,6 +60,9 @@ pub fn decisions(record: &Recorded<'_>) -> Vec<Decision> {
         Some(Duration::ZERO),
         What::Route,
         match record.text(Text::Route) {
+            route if record.facts.event == Event::Connection => {
+                format!("the route {} takes the connection", quoted(route))
+            }
             b"" if !record.has_head() => {
                 "no route: the head of the request could not be read".to_owned()
             }
@@ -162,6 +165,7 @@ fn end(record: &Recorded<'_>, tell: &mut impl FnMut(Option<Duration>, What, Stri
     let text = match (facts.event, facts.status) {
         (Event::TunnelOpened, _) => "a tunnel opens".to_owned(),
         (Event::TunnelClosed, _) => format!("the tunnel ends, {bytes} bytes to the client"),
+        (Event::Connection, _) => format!("the connection ends, {bytes} bytes to the client"),
         (Event::Request, None) => "no response: the client has gone".to_owned(),
         (Event::Request, Some(status)) => {
             let whole = if facts.is_complete { "" } else { ", incomplete" };

@@ -106,6 +106,8 @@ pub enum Event {
     TunnelOpened,
     /// A tunnel that has ended.
     TunnelClosed,
+    /// A connection without HTTP, which is over. It has no request and no status; with TLS its scheme is HTTPS.
+    Connection,
 }
 
 /// A version of TLS.
@@ -349,6 +351,27 @@ fn places(pair: &Pair) -> (Place, Place) {
 }
 
 impl Facts {
+    /// What the client speaks, as logs call it, with its version; of a connection without HTTP what is below that.
+    pub fn protocol(&self) -> &'static str {
+        match (self.event, self.scheme, self.version) {
+            (Event::Connection, Scheme::Https, _) => "TLS",
+            (Event::Connection, Scheme::Http, _) => "TCP",
+            (_, _, Version::Http10) => "HTTP/1.0",
+            (_, _, Version::Http11) => "HTTP/1.1",
+            (_, _, Version::Http2) => "HTTP/2",
+            (_, _, Version::Http3) => "HTTP/3",
+        }
+    }
+
+    /// The scheme of the request; of a connection without HTTP what it is instead.
+    pub fn scheme_name(&self) -> &'static str {
+        match (self.event, self.scheme) {
+            (Event::Connection, Scheme::Https) => "tls",
+            (Event::Connection, Scheme::Http) => "tcp",
+            (_, scheme) => scheme.as_str(),
+        }
+    }
+
     /// Whether it counts as an error: it names a failure, or its status is a 5xx.
     pub fn is_error(&self) -> bool {
         is_error(self.caused_by, self.status)
@@ -366,6 +389,7 @@ impl Event {
             Event::Request => "request",
             Event::TunnelOpened => "tunnel_opened",
             Event::TunnelClosed => "tunnel_closed",
+            Event::Connection => "connection",
         }
     }
 }

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use titan_config::{Captures, HeaderName};
 use titan_io::error::Side;
-use titan_observe::record::{Attempted, CaptureKind, Facts, Phases, Recorded, Text, TlsVersion};
+use titan_observe::record::{
+    Attempted, CaptureKind, Event, Facts, Phases, Recorded, Text, TlsVersion,
+};
 use titan_observe::secret::{JudgedName, SecretNames};
 
 /// Writes the attributes of exchanges.
@@ -80,6 +82,9 @@ impl Attributes {
     }
 
     fn request(&mut self, record: &Recorded<'_>, to: &mut Writing<'_>) {
+        if record.facts.event == Event::Connection {
+            return to.int("titan.received_bytes", record.facts.request_bytes);
+        }
         to.method(record.text(Text::Method));
         to.text("url.scheme", record.facts.scheme.as_str().as_bytes());
         to.text("url.path", record.path());
@@ -108,8 +113,10 @@ impl Attributes {
 
     fn client(&mut self, record: &Recorded<'_>, to: &mut Writing<'_>) {
         let Facts { version, tls, client, peer, .. } = record.facts;
-        to.text("network.protocol.name", b"http");
-        to.text("network.protocol.version", version.as_str().as_bytes());
+        if record.facts.event != Event::Connection {
+            to.text("network.protocol.name", b"http");
+            to.text("network.protocol.version", version.as_str().as_bytes());
+        }
         self.address("client.address", client, to);
         self.address("network.peer.address", peer, to);
         if let Some(tls) = tls {
@@ -154,7 +161,10 @@ fn response(record: &Recorded<'_>, to: &mut Writing<'_>) {
     if let Some(status) = status {
         to.int("http.response.status_code", status.code().into());
     }
-    to.int("http.response.size", response_bytes);
+    match record.facts.event {
+        Event::Connection => to.int("titan.sent_bytes", response_bytes),
+        _ => to.int("http.response.size", response_bytes),
+    }
     to.text("titan.route", record.text(Text::Route));
     match (record.text(Text::Error), status) {
         (b"", Some(status)) if status.class() == 5 => to.text("error.type", &status.digits()),

@@ -68,9 +68,10 @@ impl LogRecords {
             return;
         }
         let digits = record.facts.status.map(Status::digits);
-        let [method, path]: [&[u8]; 2] = match record.has_head() {
-            true => [record.text(Text::Method), record.path()],
-            false => [b"no request", b"head"],
+        let [method, path]: [&[u8]; 2] = match (record.has_head(), record.facts.event) {
+            (true, _) => [record.text(Text::Method), record.path()],
+            (false, Event::Connection) => [b"connection", record.text(Text::Route)],
+            (false, _) => [b"no request", b"head"],
         };
         let parts = [method, path, digits.as_ref().map_or(b"", |it| it)];
         body.extend_from_slice(&parts.join(&b' '));
@@ -142,6 +143,7 @@ fn event_name(event: Event) -> &'static str {
         Event::Request => "titan.request",
         Event::TunnelOpened => "titan.tunnel_opened",
         Event::TunnelClosed => "titan.tunnel_closed",
+        Event::Connection => "titan.connection",
     }
 }
 

@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc as std_mpsc};
 use std::task::Poll;
 use titan_config::Cidr;
+use titan_config::TlsMode;
 use titan_http::Scheme;
 use titan_io::clock::{CoarseInstant, TICK};
 use titan_io::network::ClientNetwork;
@@ -332,8 +333,18 @@ impl AdmittedConnection {
         Some((route, snapshot))
     }
 
+    /// The route that takes it before anything is read, and what it is part of.
+    fn tcp_route(&self) -> Option<(Arc<TlsRoute>, CurrentSnapshot)> {
+        let snapshot = self.client.worker.snapshot();
+        let route = snapshot.tls_routes(&self.permit.state.id)?.tcp().map(Arc::clone)?;
+        Some((route, snapshot))
+    }
+
     /// Has the connection go where the name leads to that the client asks for: to an upstream if a TLS route takes it.
     async fn route(&mut self) {
+        if let Some((route, snapshot)) = self.tcp_route() {
+            return downstream::raw::serve(&mut self.client, snapshot, route, None).await;
+        }
         let deadline = self.handshake_deadline();
         let hello = match tls::read_hello(&mut self.client.transport, deadline).await {
             Ok(hello) => hello,
@@ -343,11 +354,12 @@ impl AdmittedConnection {
         match self.find_route(hello.server_name.as_deref()) {
             Some((route, snapshot)) => {
                 // A reload may just have taken the certificates from the listener.
-                let goes_on = !route.is_terminated
+                let goes_on = route.mode != TlsMode::Terminate
                     || self.is_secured(Alpn::Nothing, deadline).await
                         && self.client.origin.scheme == Scheme::Https;
                 if goes_on {
-                    downstream::raw::serve(&mut self.client, snapshot, route).await;
+                    let name = hello.server_name.as_deref();
+                    downstream::raw::serve(&mut self.client, snapshot, route, name).await;
                 }
             }
             None if self.permit.state.listener_policy.tls().is_some() => {

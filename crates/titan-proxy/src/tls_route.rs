@@ -21,8 +21,8 @@ pub(crate) struct TlsRoutes {
 
 /// One of them.
 pub(crate) struct TlsRoute {
-    /// Whether the gateway decrypts what comes.
-    pub(crate) is_terminated: bool,
+    /// Who speaks TLS with its clients; not [`TlsMode::Https`].
+    pub(crate) mode: TlsMode,
     pub(crate) split: Split,
     /// What is counted for it.
     pub(crate) counted: Arc<Counted<TlsRouteCells>>,
@@ -136,15 +136,14 @@ impl TlsRoutes {
         }
         let others = routes.iter().position(|route| route.names.is_empty());
         let route = |route: &titan_config::TlsRoute| {
-            let is_terminated = match route.mode {
-                TlsMode::Https => return None,
-                TlsMode::Passthrough => false,
-                TlsMode::Terminate => true,
-            };
+            let mode = route.mode;
+            if mode == TlsMode::Https {
+                return None;
+            }
             let id = TlsRouteName { listener: listener.name.clone(), route: route.name() };
             let counted = Counted::of(registry, &format!("{} {}", id.route, id.listener), workers);
             let split = Split::new(&route.shares);
-            Some(Arc::new(TlsRoute { is_terminated, split, counted, id }))
+            Some(Arc::new(TlsRoute { mode, split, counted, id }))
         };
         Some(Arc::new(TlsRoutes {
             routes: routes.iter().map(route).collect(),
@@ -159,6 +158,11 @@ impl TlsRoutes {
     pub(crate) fn find(&self, name: Option<&str>) -> Option<&Arc<TlsRoute>> {
         let named = name.and_then(|name| self.exact.get(name).or_else(|| self.find_under(name)));
         named.copied().or(self.others).and_then(|place| self.routes[place].as_ref())
+    }
+
+    /// The route for all connections, where nothing of them is read.
+    pub(crate) fn tcp(&self) -> Option<&Arc<TlsRoute>> {
+        self.find(None).filter(|route| route.mode == TlsMode::Tcp)
     }
 
     /// What is counted for each, in the order of the file.

@@ -32,15 +32,15 @@ macro_rules! log_fields {
 
 log_fields! {
     Time "time" "When the head of the request was complete, in UTC (RFC 3339).";
-    Event "event" "`request`; for a tunnel `tunnel_opened`, and `tunnel_closed` when it has ended.";
+    Event "event" "`request`; for a tunnel `tunnel_opened`, and `tunnel_closed` when it has ended; `connection` for one of a TLS route, or of a listener with `tcp`, that has ended.";
     Listener "listener" "The name of the listener.";
-    Protocol "protocol" "The version of HTTP that the client uses, such as `HTTP/1.1`.";
+    Protocol "protocol" "The version of HTTP that the client uses, such as `HTTP/1.1`; `TLS` and `TCP` for connections without HTTP.";
     TlsVersion "tls_version" "The version of TLS that the client uses, such as `TLSv1.3`.";
     Sni "sni" "The server name of the client's TLS handshake.";
     Client "client" "The address of the client, as far as trusted proxies tell.";
     Peer "peer" "The address that the connection comes from.";
     Method "method" "The method. Not there if the head of the request could not be read.";
-    Scheme "scheme" "`http` or `https`.";
+    Scheme "scheme" "`http` or `https`; `tls` and `tcp` for connections without HTTP.";
     Host "host" "The host that the request is for, with its port if it has one. Not there if the head of the request could not be read.";
     Path "path" "The path as the client sent it. Not there if the head of the request could not be read.";
     Query "query" "The query, in a text with its `?`; values of parameters whose name tells that they are secret are `***`.";

@@ -153,7 +153,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ("workers", &[("threads", Mark::Neutral), ("pin", Mark::Neutral)]),
     ("listener", &[
         ("name", Mark::Neutral), ("address", Mark::Exposure), ("proxy_protocol", Mark::Other), ("tls", Mark::Need),
-        ("tls_routes", Mark::Other), ("redirect_to_https", Mark::Need), ("protocols", Mark::Grant),
+        ("tls_routes", Mark::Other), ("tcp", Mark::Other), ("redirect_to_https", Mark::Need), ("protocols", Mark::Grant),
         ("max_connections", Mark::Larger), ("max_connections_per_client", Mark::Larger),
     ]),
     ("proxy_protocol", &[("from", Mark::Grant)]),

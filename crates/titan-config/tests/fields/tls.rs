@@ -146,6 +146,12 @@ pub(crate) const ROWS: &[Row] = &[
         passing!("names: [A.b, '*.c'], mode: passthrough, upstream: u"),
         "names: [Exact(\"a.b\"), Under(\".c\")]",
     ),
+    (
+        "listener",
+        "tcp",
+        "listeners: [{ address: \":1\", tcp: { u: 3, v: 1 } }]\nupstreams: { u: \"u:1\", v: \"v:1\" }",
+        "tls_routes: [TlsRoute { names: [], mode: Tcp, shares: [Share { upstream: UpstreamId(0), weight: 3 }",
+    ),
     ("tls_route", "mode", passing!("mode: terminate, upstream: u"), "mode: Terminate"),
     ("tls_route", "mode", passing!("mode: passthrough, upstream: u"), "mode: Passthrough"),
     (

@@ -1,7 +1,7 @@
 //! A record in the combined log format, which the log tools of web servers read.
 
 use super::{Memory, text};
-use crate::record::{Facts, Recorded, Text};
+use crate::record::{Event, Facts, Recorded, Text};
 use titan_http::{Status, Version};
 
 /// Appends it: client, two fields that are never known, time, request, status, bytes of the response, referer, user agent.
@@ -19,8 +19,11 @@ pub(super) fn write(memory: &mut Memory, record: &Recorded<'_>, out: &mut Vec<u8
         false => out.push(b'-'),
     }
     out.extend_from_slice(b"\" ");
-    // As nginx has it for a client that left before it had a response.
-    text::number(status.map_or(499, Status::code).into(), out);
+    match record.facts.event {
+        Event::Connection => out.push(b'-'),
+        // As nginx has it for a client that left before it had a response.
+        _ => text::number(status.map_or(499, Status::code).into(), out),
+    }
     out.push(b' ');
     text::number(response_bytes, out);
     out.extend_from_slice(b" \"");

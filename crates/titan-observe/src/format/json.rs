@@ -178,11 +178,11 @@ fn decision(decision: Decision, object: &mut Object<'_>) {
 
 /// Who sent it, and over what.
 fn client(record: &Recorded<'_>, object: &mut Object<'_>) {
-    let Facts { version, tls, client, peer, .. } = record.facts;
+    let Facts { tls, client, peer, .. } = record.facts;
     object.text(text!("listener"), record.text(Text::Listener));
     object.address(text!("client"), client);
     object.address(text!("peer"), peer);
-    object.word(b",\"protocol\":\"HTTP/", version.as_str());
+    object.word(text!("protocol"), record.facts.protocol());
     if let Some(tls) = tls {
         object.word(text!("tls_version"), tls.name());
     }
@@ -192,7 +192,7 @@ fn client(record: &Recorded<'_>, object: &mut Object<'_>) {
 /// What was requested.
 fn request(memory: &mut Memory, record: &Recorded<'_>, object: &mut Object<'_>) {
     object.text(text!("method"), record.text(Text::Method));
-    object.word(text!("scheme"), record.facts.scheme.as_str());
+    object.word(text!("scheme"), record.facts.scheme_name());
     object.text(text!("host"), record.text(Text::Host));
     object.text(text!("path"), record.path());
     memory.scratch.clear();

@@ -64,16 +64,13 @@ fn field(memory: &mut Memory, name: LogField, record: &Recorded<'_>, out: &mut V
         LogField::Time => memory.stamps.rfc3339(started, out),
         LogField::Event => word(facts.event.name(), out),
         LogField::Listener => text::escaped(record.text(Text::Listener), out),
-        LogField::Protocol => {
-            word("HTTP/", out);
-            word(facts.version.as_str(), out);
-        }
+        LogField::Protocol => word(facts.protocol(), out),
         LogField::TlsVersion => word(facts.tls.map_or("-", |tls| tls.name()), out),
         LogField::Sni => text::escaped(record.text(Text::Sni), out),
         LogField::Client => or_none(facts.client, out, text::address),
         LogField::Peer => or_none(facts.peer, out, text::address),
         LogField::Method => text::escaped(record.text(Text::Method), out),
-        LogField::Scheme => word(facts.scheme.as_str(), out),
+        LogField::Scheme => word(facts.scheme_name(), out),
         LogField::Host => text::escaped(record.text(Text::Host), out),
         LogField::Path => text::escaped(record.path(), out),
         LogField::Query => query(memory, record, out),

@@ -115,7 +115,7 @@ macro_rules! words {
 pub(super) use words;
 
 words! {
-    Event: Request = 0, TunnelOpened = 1, TunnelClosed = 2,;
+    Event: Request = 0, TunnelOpened = 1, TunnelClosed = 2, Connection = 3,;
     Version: Http11 = 0, Http10 = 1, Http2 = 2, Http3 = 3,;
     TlsVersion: Tls12 = 0, Tls13 = 1,;
     Scheme: Http = 0, Https = 1,;

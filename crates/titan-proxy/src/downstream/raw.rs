@@ -1,6 +1,7 @@
 //! A connection that a TLS route takes: bytes between a client and an endpoint, whatever they mean.
 
 use super::Client;
+use crate::observed::Telling;
 use crate::scratch::Lease;
 use crate::tls_route::{TlsFailure, TlsRoute, TlsRouteStatus};
 use crate::worker::{CurrentSnapshot, Worker};
@@ -9,8 +10,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
+use titan_config::TlsMode;
 use titan_h1::{BodyReader, Framing};
-use titan_http::{Fields, Status};
+use titan_http::{Fields, Scheme, Status};
 use titan_io::body::{BodySink, BodySource};
 use titan_io::clock::{Clock, CoarseInstant};
 use titan_io::counter::Counted;
@@ -19,10 +21,12 @@ use titan_io::message::{Incoming, Outbox, Outgoing};
 use titan_io::relay::TwoWay;
 use titan_io::stream::Peek;
 use titan_io::transport::Transport;
+use titan_observe::record::{Event, Text, TlsVersion};
 use titan_upstream::attempts::{AdmittedAttempt, Attempts};
 use titan_upstream::balance::{InFlight, KeySource};
 use titan_upstream::call::CallMemory;
 use titan_upstream::cells::{RetryReason, UpstreamCells};
+use titan_upstream::connection::Opening;
 use titan_upstream::failure_log::{Cause, FailureDetail};
 use titan_upstream::h1::SwitchedConnection;
 use titan_upstream::members::Upstream;
@@ -72,25 +76,73 @@ struct Connecting<'c> {
     until: CoarseInstant,
 }
 
-/// Sends the connection to an endpoint of the route, which `snapshot` has, and serves it until both sides have ended.
-pub(crate) async fn serve(client: &mut Client, snapshot: CurrentSnapshot, route: Arc<TlsRoute>) {
+/// Sends the connection to an endpoint of the route, which `snapshot` has, and serves it until both sides have ended. Its client has
+/// asked for that name.
+pub(crate) async fn serve(
+    client: &mut Client,
+    snapshot: CurrentSnapshot,
+    route: Arc<TlsRoute>,
+    name: Option<&str>,
+) {
     let told = route.status();
     let index = client.worker.index();
     told.counted.cells(index).opened.add(1);
-    let reached = reach(client, &snapshot, &route).await;
-    // A connection that lasts for days must not keep a configuration.
+    let mut telling = begin_telling(client, &snapshot, &route, name);
+    let reached = reach(client, &snapshot, &route, &mut telling).await;
+    // A connection that lasts for days must not keep a configuration, or the memory of long records.
     drop((snapshot, route));
-    match reached {
-        Ok(reached) => relay(client, reached, &told).await,
+    telling.iter_mut().for_each(|telling| telling.record.settle());
+    let ended = match reached {
+        Ok(reached) => relay(client, reached, &told, &mut telling).await,
         Err(error) => {
             let is_alone = error.has_no_client();
             let failure = if is_alone { TlsFailure::Client } else { TlsFailure::Connect };
             told.counted.cells(index).note_failure(failure);
             // A reset: an end would say that this is all there is.
             client.is_responding = true;
+            Err(error)
         }
-    }
+    };
     told.counted.cells(index).closed.add(1);
+    tell(telling, ended);
+}
+
+/// Notes what is known of the connection, where anybody is to hear of it.
+fn begin_telling(
+    client: &Client,
+    snapshot: &CurrentSnapshot,
+    route: &TlsRoute,
+    name: Option<&str>,
+) -> Option<Telling> {
+    let Client { worker, transport, origin, .. } = client;
+    let mut telling = snapshot.is_recorded.then(|| worker.observed.begin(Instant::now()))?;
+    let record = &mut telling.record;
+    record.facts.set_event(Event::Connection);
+    let is_tls = route.mode != TlsMode::Tcp;
+    record.facts.set_scheme(if is_tls { Scheme::Https } else { Scheme::Http });
+    record.facts.set_peer(origin.address);
+    record.facts.set_client(origin.address);
+    if let Some(agreed) = transport.stream.agreed() {
+        let version = if agreed.is_tls13 { TlsVersion::Tls13 } else { TlsVersion::Tls12 };
+        record.facts.set_tls(Some(version));
+    }
+    record.set(Text::Listener, route.id.listener.as_bytes());
+    record.set(Text::Route, route.id.route.as_bytes());
+    record.set(Text::Sni, name.unwrap_or_default().as_bytes());
+    Some(telling)
+}
+
+/// Tells how the connection has ended: whether both sides have, or why not.
+fn tell(telling: Option<Telling>, ended: Result<bool, Error>) {
+    let Some(mut telling) = telling else { return };
+    let took = telling.started.elapsed();
+    let record = &mut telling.record;
+    record.facts.set_took(took);
+    record.facts.set_complete(ended.unwrap_or(false));
+    if let Err(error) = ended {
+        record.fail(error);
+    }
+    telling.tell();
 }
 
 /// Connects to an endpoint, to another one if that accepts no connection, unless the client leaves meanwhile.
@@ -98,6 +150,7 @@ async fn reach(
     client: &mut Client,
     snapshot: &CurrentSnapshot,
     route: &TlsRoute,
+    telling: &mut Option<Telling>,
 ) -> Result<Reached, Error> {
     let Client { worker, transport, origin, .. } = client;
     let (started, index) = (Instant::now(), route.split.pick());
@@ -115,8 +168,12 @@ async fn reach(
         let chosen = attempts.next(worker.io.random(), started);
         let attempt = chosen.map_err(|kind| connecting.note_nobody(kind))?;
         let running = attempt.begin();
+        if let Some(telling) = telling {
+            telling.begin_attempt(false, upstream.config(), &attempt);
+        }
         match connecting.open(transport, &attempt, &mut memory).await {
-            Ok(endpoint) => {
+            Ok((endpoint, opening)) => {
+                note_opening(telling, opening);
                 let has_spoken = !transport.inbox.is_empty();
                 let verdict = Verdict::new(attempt, timeout, has_spoken, &worker.io.clock);
                 let (timeout, upstream) = (snapshot.timeouts.tunnel, Arc::clone(&upstream.counted));
@@ -124,8 +181,23 @@ async fn reach(
                 return Ok(Reached { endpoint, memory, verdict, _running, upstream, timeout });
             }
             Err(error) if !connecting.may_retry(&attempts, error) => return Err(error),
-            Err(_) => {}
+            Err(error) => {
+                if let Some(telling) = telling {
+                    let at = telling.started.elapsed();
+                    telling.record.end_attempt(&attempt.endpoint().text, at, Some(error));
+                }
+            }
         }
+    }
+}
+
+/// Notes the connection that the last attempt has got.
+fn note_opening(telling: &mut Option<Telling>, opening: Opening) {
+    let attempt = telling.as_mut().and_then(|telling| telling.record.last_attempt());
+    if let Some(attempt) = attempt {
+        attempt.set_reused(false);
+        attempt.set_connect(Some(opening.connect()));
+        attempt.set_tls(opening.tls());
     }
 }
 
@@ -172,7 +244,7 @@ impl Connecting<'_> {
         client: &mut Transport,
         attempt: &AdmittedAttempt,
         memory: &mut CallMemory,
-    ) -> Result<SwitchedConnection, Error> {
+    ) -> Result<(SwitchedConnection, Opening), Error> {
         let Connecting { worker, cells, timeout, until, .. } = *self;
         cells.attempts.add(1);
         let opening = worker.pools.open_raw(attempt.endpoint(), attempt.client(), timeout);
@@ -183,7 +255,8 @@ impl Connecting<'_> {
             Ok(connection) => {
                 cells.connects.add(1);
                 cells.connect.record(connection.opening.whole());
-                Ok(SwitchedConnection::new(connection, memory))
+                let opening = connection.opening;
+                Ok((SwitchedConnection::new(connection, memory), opening))
             }
             Err(error) => {
                 self.note_failed(attempt, error);
@@ -275,8 +348,13 @@ impl Verdict {
     }
 }
 
-/// Moves bytes both ways. An end is passed on as an end, a loss as a loss.
-async fn relay(client: &mut Client, mut reached: Reached, route: &TlsRouteStatus) {
+/// Moves bytes both ways. An end is passed on as an end, a loss as a loss. Whether both sides have ended.
+async fn relay(
+    client: &mut Client,
+    mut reached: Reached,
+    route: &TlsRouteStatus,
+    telling: &mut Option<Telling>,
+) -> Result<bool, Error> {
     let worker = client.worker.clone();
     let cells = route.counted.cells(worker.index());
     let result = {
@@ -298,6 +376,10 @@ async fn relay(client: &mut Client, mut reached: Reached, route: &TlsRouteStatus
             cells.received.add(received - told.0);
             cells.sent.add(sent - told.1);
             told = (received, sent);
+            if let Some(telling) = telling {
+                telling.record.facts.set_request_bytes(received);
+                telling.record.facts.set_response_bytes(sent);
+            }
             verdict.look(timer.clock(), two_way)
         };
         let up = (&mut source, &mut request);
@@ -309,9 +391,16 @@ async fn relay(client: &mut Client, mut reached: Reached, route: &TlsRouteStatus
         result.map(|()| two_way.ended() == (true, true))
     };
     match (result, reached.verdict.has_failed) {
-        (Ok(true), false) => {}
-        (Ok(false), false) => cells.note_failure(TlsFailure::Idle),
-        (Ok(_), true) => note_broken(&reached, route, Kind::Closed.into(), &worker),
+        (Ok(true), false) => Ok(true),
+        (Ok(false), false) => {
+            cells.note_failure(TlsFailure::Idle);
+            Ok(false)
+        }
+        (Ok(_), true) => {
+            let error = Error::from(Kind::Closed);
+            note_broken(&reached, route, error, &worker);
+            Err(error)
+        }
         (Err(error), has_failed) => {
             reached.endpoint.reset();
             // Whatever the client makes of an endpoint that has left without a word.
@@ -322,6 +411,7 @@ async fn relay(client: &mut Client, mut reached: Reached, route: &TlsRouteStatus
                 client.is_responding = true;
                 client.break_off(false).await;
             }
+            Err(cause)
         }
     }
 }

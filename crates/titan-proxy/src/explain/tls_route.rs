@@ -12,7 +12,17 @@ impl Explainer<'_> {
         let ids = ListenerId::all(&self.config.listeners);
         let mut listeners = self.config.listeners.iter().zip(ids);
         let reached = listeners.find(|(it, _)| words::is_at(it, question.port()));
-        let Some((listener, id)) = reached.filter(|_| question.is_https()) else { return false };
+        let Some((listener, id)) = reached else { return false };
+        if listener.tls_routes.iter().any(titan_config::TlsRoute::is_tcp) {
+            self.page.tell(
+                "response",
+                "none: the listener sends connections on as they come".to_owned(),
+            );
+            return true;
+        }
+        if !question.is_https() {
+            return false;
+        }
         let name = head.authority().map(words::text).and_then(server_name);
         let routes = self.snapshot.tls_routes(&id);
         let Some(taken) = routes.and_then(|it| it.find(name.as_deref())) else { return false };

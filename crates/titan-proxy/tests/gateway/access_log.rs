@@ -15,10 +15,10 @@ use titan_testkit::upstream::{self, ok, ok_with};
 use titan_testkit::{Gateway, gateway, waits_until};
 
 /// A log file of its own, which is removed in the end.
-struct LogFile(PathBuf);
+pub(crate) struct LogFile(PathBuf);
 
 impl LogFile {
-    fn new() -> LogFile {
+    pub(crate) fn new() -> LogFile {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("titan-access-{}-{number}.log", std::process::id());
@@ -30,7 +30,7 @@ impl LogFile {
         gateway(&self.text(settings, rest), upstreams)
     }
 
-    fn text(&self, settings: &str, rest: &str) -> String {
+    pub(crate) fn text(&self, settings: &str, rest: &str) -> String {
         format!("access_log: {{ file: '{}', {settings} }}\n{rest}", self.0.display())
     }
 
@@ -46,7 +46,7 @@ impl LogFile {
         lines
     }
 
-    fn records(&self, count: usize) -> Vec<Value> {
+    pub(crate) fn records(&self, count: usize) -> Vec<Value> {
         self.lines(count)
             .iter()
             .map(|line| serde_json::from_str(line).expect("a line is a record"))

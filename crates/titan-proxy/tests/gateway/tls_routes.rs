@@ -2,6 +2,7 @@
 
 mod endpoints;
 
+use crate::access_log::LogFile;
 use crate::timeouts::takes;
 use std::fmt::Display;
 use std::sync::Arc;
@@ -403,4 +404,70 @@ fn requests_over_https_are_served_as_ever() {
     for _ in 0..2 {
         client.sends(GET).response().has_status(204);
     }
+}
+
+#[test]
+fn the_end_of_a_connection_is_told_in_the_access_log() {
+    let (log, upstream, down) = (LogFile::new(), upstream::listens(), upstream::refuses());
+    let upstreams = "upstreams: { u: { endpoints: [$0] }, down: { endpoints: [$1] } }";
+    let rest = log.text("", upstreams);
+    let routes = format!("{PASS}, {{ names: down.example, mode: passthrough, upstream: down }}");
+    let front = Front { routes: &routes, rest: &rest, ..PLAIN };
+    let gateway = front.starts(&[&upstream.address(), &down], &Files::default());
+    let (mut client, mut endpoint) = passes(&gateway, &upstream, "db.example");
+    endpoint.sends("seven!!");
+    client.expects("seven!!");
+    client.finishes();
+    endpoint.expects_close();
+    endpoint.closes();
+    client.expects_nothing_more();
+    let record = log.records(1).remove(0);
+    for (name, wanted) in [
+        ("event", "connection"),
+        ("protocol", "TLS"),
+        ("scheme", "tls"),
+        ("sni", "db.example"),
+        ("route", "db.example"),
+        ("upstream", "u"),
+        ("endpoint", &upstream.address().to_string()),
+        ("client", "127.0.0.1"),
+    ] {
+        assert_eq!(record[name], wanted, "{record:#}");
+    }
+    let size = hello("db.example").len();
+    assert_eq!([&record["request_bytes"], &record["response_bytes"]], [size, 7]);
+    assert_eq!((&record["complete"], record.get("status")), (&true.into(), None));
+    let mut client = Peer::connects(gateway.address());
+    client.sends(hello("down.example")).expects_reset();
+    let record = log.records(2).remove(1);
+    assert_eq!([&record["error"], &record["caused_by"]], ["connect", "upstream"], "{record:#}");
+    assert_eq!((&record["complete"], &record["sni"]), (&false.into(), &"down.example".into()));
+}
+
+// field: listener.tcp
+#[test]
+fn nothing_is_read_of_what_a_tcp_listener_takes() {
+    let (log, upstream) = (LogFile::new(), upstream::listens());
+    let text = format!(
+        "listeners: [{{ address: '127.0.0.1:0', tcp: u }}]\nroutes: [{{ respond: 204 }}]\n\
+         upstreams: {{ u: {{ endpoints: [$0] }} }}\n{}",
+        log.text("", "")
+    );
+    let gateway = start_with(&text, &[&upstream.address()], &Files::default());
+    let gateway = gateway.unwrap_or_else(|error| panic!("{error}"));
+    let mut client = Peer::connects(gateway.address());
+    let mut endpoint = upstream.accepts();
+    // The server speaks first, and what is no TLS and no HTTP comes through.
+    endpoint.sends("220 hello\r\n");
+    client.expects("220 hello\r\n");
+    client.sends("EHLO \0\x01\r\n");
+    endpoint.expects("EHLO \0\x01\r\n");
+    client.finishes();
+    endpoint.expects_close();
+    endpoint.closes();
+    client.expects_nothing_more();
+    assert_eq!(counted(&gateway, |cells| cells.opened.get()), 1);
+    let record = log.records(1).remove(0);
+    let told = [&record["event"], &record["protocol"], &record["scheme"], &record["route"]];
+    assert_eq!(told, ["connection", "TCP", "tcp", "*"], "{record:#}");
 }

@@ -44,10 +44,12 @@ impl Exchange<'_> {
         self.0[name].as_f64().map_or_else(|| "-".to_owned(), |millis| format!("{millis:.1} ms"))
     }
 
-    /// What was requested, if its head could be read.
+    /// What was requested, if its head could be read, or that nothing was.
     fn request(&self) -> String {
+        let is_connection = self.0["event"] == "connection";
         match self.0["method"].is_string() {
             true => format!("{} {}://{}", self.text("method"), self.text("scheme"), self.url()),
+            false if is_connection => format!("a connection of {}", self.text("protocol")),
             false => "no request head".to_owned(),
         }
     }

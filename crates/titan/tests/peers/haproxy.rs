@@ -43,7 +43,7 @@ impl HaProxy {
         HaProxy { _program: program, address, _folder: folder }
     }
 
-    fn to(mode: &str, server: SocketAddr, options: &str) -> HaProxy {
+    pub(crate) fn to(mode: &str, server: SocketAddr, options: &str) -> HaProxy {
         let rest = format!("  default_backend back\nbackend back\n  server s {server} {options}\n");
         HaProxy::start(mode, &rest)
     }

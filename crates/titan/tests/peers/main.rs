@@ -47,5 +47,6 @@ mod stop;
 mod streaming;
 mod testssl;
 mod tls;
+mod tls_routes;
 mod traces;
 mod websocket;

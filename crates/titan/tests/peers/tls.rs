@@ -27,7 +27,7 @@ pub(crate) fn certify(folder: &Folder, kind: &[&str]) {
 }
 
 /// The same for other names.
-fn certify_for(folder: &Folder, kind: &[&str], names: &str) {
+pub(crate) fn certify_for(folder: &Folder, kind: &[&str], names: &str) {
     let path = |name: &str| folder.path().join(name);
     let mut command = peer("openssl");
     command.args(["req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"]).args(kind);

@@ -17,7 +17,9 @@ section! {
         /// pass by these without a call; what is not used within 100 ms is given back. For one key a gateway holds at most what each of
         /// its rates gives in 100 ms, or a twentieth of the burst divided by the number of gateways if that is more, and never more
         /// than its part of half the burst. So of a key there pass in any time at most the burst, what the rate gives in that time,
-        /// and what all gateways may hold. Rarer keys, and limits of which a gateway may hold fewer than 4, are counted exactly.
+        /// and what all gateways may hold. While the
+        /// store has none for a key, its requests are refused without a call until one fits, and for 10 ms or half the time in which a
+        /// burst comes back, whichever is less. Rarer keys, and limits of which a gateway may hold fewer than 4, are counted exactly.
         pub mode: SharedMode = default("exact", words(&[
             ("exact", SharedMode::Exact),
             ("lease", SharedMode::Lease),

@@ -16,7 +16,7 @@ pub(super) fn facts() -> impl Strategy<Value = Facts> {
     let address = || prop::option::of(any::<IpAddr>());
     let caches = || prop::option::of(any::<bool>().prop_map(CacheUse::from));
     let words = (
-        0usize..3,
+        0usize..4,
         0usize..4,
         0usize..3,
         any::<bool>(),
@@ -41,7 +41,12 @@ pub(super) fn facts() -> impl Strategy<Value = Facts> {
             let (started, took, request_bytes, response_bytes, attempts) = numbers;
             let [head, policies, queue] = phases;
             Facts {
-                event: [Event::Request, Event::TunnelOpened, Event::TunnelClosed][event],
+                event: [
+                    Event::Request,
+                    Event::TunnelOpened,
+                    Event::TunnelClosed,
+                    Event::Connection,
+                ][event],
                 started,
                 took: Duration::from_micros(took),
                 phases: Phases { head, policies, queue },
