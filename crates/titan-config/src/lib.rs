@@ -273,8 +273,8 @@ pub use surroundings::{Document, Surroundings};
 pub use template::{Piece, Template};
 pub use timeouts::{RouteTimeouts, Timeouts};
 pub use tls::{
-    Certificate, CertificateMode, Cipher, ClientCertificates, Hsts, ServerName, Tls, TlsVersion,
-    UnknownName, UpstreamTls,
+    AltName, Certificate, CertificateMode, Cipher, ClientCertificates, Hsts, ServerName, Tls,
+    TlsVersion, UnknownName, UpstreamTls,
 };
 pub use tls_route::{TlsMode, TlsRoute};
 pub use token::{HeaderName, HeaderValue, Name, Pattern, Token};

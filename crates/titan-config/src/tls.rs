@@ -149,15 +149,17 @@ fn hsts() -> impl Read<Value = Hsts> {
 
 section! {
     "client_certificates", "client certificate settings", Any;
-    /// Certificates that clients present in the handshake. An invalid one ends it, in both modes: one from another
+    /// Certificates that clients present in the handshake. An invalid one ends it, unless `mode` says otherwise: one from another
     /// authority, expired, issued for other uses than client authentication, or revoked. The files are watched like
     /// those of certificates; a change also affects open connections.
     pub struct ClientCertificates {
         /// What happens to a client without a certificate: `required` ends the handshake, `optional` lets the client
-        /// connect without an identity.
+        /// connect without an identity. `ignore_invalid` does so also where its certificate is invalid: routes, policies and
+        /// upstreams see a client without one, and nothing is protected by that alone.
         pub mode: CertificateMode = default("required", words(&[
             ("required", CertificateMode::Required),
             ("optional", CertificateMode::Optional),
+            ("ignore_invalid", CertificateMode::IgnoreInvalid),
         ])),
         /// A PEM file with the certificate authorities to trust; no others are trusted.
         pub ca: PathBuf = required(file()),
@@ -175,13 +177,15 @@ impl ClientCertificates {
     }
 }
 
-/// What happens to a client that presents no certificate.
+/// What happens to a client that presents no certificate, or an invalid one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificateMode {
     /// It gets no connection.
     Required,
-    /// It is accepted, but unidentified.
+    /// It is accepted, but unidentified; one with an invalid certificate is not.
     Optional,
+    /// Both are accepted, but unidentified.
+    IgnoreInvalid,
 }
 
 section! {
@@ -194,6 +198,9 @@ section! {
         /// The name to send (SNI), which the certificate must cover.
         pub name: Option<ServerName> =
             optional("the host name or address of each endpoint", verified_name()),
+        /// Names of which the certificate must have one, instead of covering `name`: DNS names, IP addresses, or URIs such as
+        /// `spiffe://example.com/shop`, which have to be the same to the letter. `name` is sent all the same.
+        pub alt_names: Vec<AltName> = default("[]", one_or_list(alt_name(), 0..=MAX_ALT_NAMES)),
         /// The client certificate that the gateway presents to endpoints.
         pub certificate: Option<Certificate> = optional("nothing", section_of::<Certificate>().then(is_for_no_host)),
         /// Whether to verify certificates. `false` accepts any, so that anyone on the network path can read and change
@@ -219,12 +226,17 @@ fn is_for_no_host(
 
 impl UpstreamTls {
     /// What `on` stands for.
-    pub(crate) const ON: UpstreamTls =
-        UpstreamTls { ca: None, name: None, certificate: None, verify: true };
+    pub(crate) const ON: UpstreamTls = UpstreamTls {
+        ca: None,
+        name: None,
+        alt_names: Vec::new(),
+        certificate: None,
+        verify: true,
+    };
 
     /// The files that it names.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
-        let UpstreamTls { ca, name: _, certificate, verify: _ } = self;
+        let UpstreamTls { ca, name: _, alt_names: _, certificate, verify: _ } = self;
         let pair = certificate.iter().flat_map(Certificate::files);
         ca.iter().map(PathBuf::as_path).chain(pair)
     }
@@ -241,11 +253,17 @@ pub(crate) fn tls_settings() -> impl Read<Value = UpstreamTls> {
 }
 
 fn is_of_one_mind(tls: UpstreamTls, node: &Node, to: &mut Reading<'_>) -> Option<UpstreamTls> {
-    if tls.verify || tls.ca.is_none() {
-        return Some(tls);
-    }
-    let error = Diagnostic::error(node.span, "`ca` has no effect with `verify: false`");
-    to.fail(error.help("remove `verify: false`, and certificates are verified with `ca`"))
+    let key = match &tls {
+        UpstreamTls { verify: true, .. } => return Some(tls),
+        UpstreamTls { ca: Some(_), .. } => "ca",
+        UpstreamTls { alt_names, .. } if !alt_names.is_empty() => "alt_names",
+        _ => return Some(tls),
+    };
+    let message = format!("`{key}` has no effect with `verify: false`");
+    let error = Diagnostic::error(node.span, message);
+    to.fail(
+        error.help(format!("remove `verify: false`, and certificates are verified with `{key}`")),
+    )
 }
 
 /// A DNS name in lower case, or an IP address.
@@ -259,6 +277,20 @@ impl ServerName {
     }
 }
 
+/// A name of a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AltName {
+    /// A DNS name or an address.
+    Server(ServerName),
+    /// A URI, as it is.
+    Uri(String),
+}
+
+/// Names of which a certificate must have one.
+const MAX_ALT_NAMES: usize = 16;
+/// Bytes of a URI.
+const MAX_URI: usize = 2048;
+
 fn verified_name() -> impl Read<Value = ServerName> {
     let shape = TextShape {
         what: "a server name",
@@ -266,15 +298,30 @@ fn verified_name() -> impl Read<Value = ServerName> {
         pattern: Some("^[A-Za-z0-9.:_-]+$"),
         max: 253,
     };
-    text(shape, |text| {
-        let is_label = |label: &str| {
-            let is_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-            (1..=63).contains(&label.len()) && label.bytes().all(is_byte)
-        };
-        match text.parse::<IpAddr>().is_ok() || text.split('.').all(is_label) {
-            true => Ok(ServerName(text.to_ascii_lowercase())),
-            false => Err(Problem::new("this is neither a DNS name nor an IP address")),
-        }
+    text(shape, verifiable)
+}
+
+fn verifiable(text: &str) -> Result<ServerName, Problem> {
+    let is_label = |label: &str| {
+        let is_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        (1..=63).contains(&label.len()) && label.bytes().all(is_byte)
+    };
+    match text.parse::<IpAddr>().is_ok() || text.len() <= 253 && text.split('.').all(is_label) {
+        true => Ok(ServerName(text.to_ascii_lowercase())),
+        false => Err(Problem::new("this is neither a DNS name nor an IP address")),
+    }
+}
+
+fn alt_name() -> impl Read<Value = AltName> {
+    let shape = TextShape {
+        what: "a name of a certificate",
+        examples: "`api.internal` or `spiffe://example.com/shop`",
+        pattern: Some("^[!-~]+$"),
+        max: MAX_URI,
+    };
+    text(shape, |text| match text.contains("://") {
+        true => Ok(AltName::Uri(text.to_owned())),
+        false => verifiable(text).map(AltName::Server),
     })
 }
 

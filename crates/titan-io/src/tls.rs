@@ -1,5 +1,6 @@
 //! TLS: handshakes with clients and endpoints, and their configuration.
 
+mod alt_names;
 mod client;
 mod client_hello;
 mod credentials;

@@ -170,7 +170,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("max_age", Mark::Smaller), ("include_subdomains", Mark::Scale(ON)), ("preload", Mark::Scale(ON)),
     ]),
     ("client_certificates", &[
-        ("mode", Mark::Scale(&["required", "optional"])), ("ca", Mark::Unknown), ("crl", Mark::Need),
+        ("mode", Mark::Scale(&["required", "optional", "ignore_invalid"])), ("ca", Mark::Unknown), ("crl", Mark::Need),
     ]),
     ("route", &[
         ("name", Mark::Neutral), ("host", Mark::Request), ("path", Mark::Request), ("prefix", Mark::Request),
@@ -309,7 +309,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("http_only", Mark::Scale(ON)), ("same_site", Mark::Scale(&["strict", "lax", "none"])),
     ]),
     ("upstream_tls", &[
-        ("ca", Mark::Other), ("name", Mark::Other), ("certificate", Mark::Neutral), ("verify", Mark::Scale(ON)),
+        ("ca", Mark::Other), ("name", Mark::Other), ("alt_names", Mark::Other), ("certificate", Mark::Neutral), ("verify", Mark::Scale(ON)),
     ]),
     ("queue", &[
         ("length", Mark::Neutral), ("timeout", Mark::Neutral),

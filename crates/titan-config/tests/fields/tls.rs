@@ -55,7 +55,7 @@ pub(crate) const ROWS: &[Row] = &[
         "upstream",
         "tls",
         upstream!("on"),
-        "tls: Some(UpstreamTls { ca: None, name: None, certificate: None, verify: true })",
+        "tls: Some(UpstreamTls { ca: None, name: None, alt_names: [], certificate: None, verify: true })",
     ),
     ("upstream_tls", "ca", upstream!("{ ca: a.pem }"), "ca: Some(\"a.pem\")"),
     (
@@ -63,6 +63,12 @@ pub(crate) const ROWS: &[Row] = &[
         "name",
         upstream!("{ name: A.example }"),
         "name: Some(ServerName(\"a.example\"))",
+    ),
+    (
+        "upstream_tls",
+        "alt_names",
+        upstream!("{ alt_names: [A.example, 'spiffe://a.b/C'] }"),
+        "alt_names: [Server(ServerName(\"a.example\")), Uri(\"spiffe://a.b/C\")]",
     ),
     (
         "upstream_tls",
@@ -141,16 +147,16 @@ pub(crate) const ROWS: &[Row] = &[
         "tls_routes: [TlsRoute { names: [Exact(\"a.b\")], mode: Passthrough, shares: [Share { ",
     ),
     (
-        "tls_route",
-        "names",
-        passing!("names: [A.b, '*.c'], mode: passthrough, upstream: u"),
-        "names: [Exact(\"a.b\"), Under(\".c\")]",
-    ),
-    (
         "listener",
         "tcp",
         "listeners: [{ address: \":1\", tcp: { u: 3, v: 1 } }]\nupstreams: { u: \"u:1\", v: \"v:1\" }",
         "tls_routes: [TlsRoute { names: [], mode: Tcp, shares: [Share { upstream: UpstreamId(0), weight: 3 }",
+    ),
+    (
+        "tls_route",
+        "names",
+        passing!("names: [A.b, '*.c'], mode: passthrough, upstream: u"),
+        "names: [Exact(\"a.b\"), Under(\".c\")]",
     ),
     ("tls_route", "mode", passing!("mode: terminate, upstream: u"), "mode: Terminate"),
     ("tls_route", "mode", passing!("mode: passthrough, upstream: u"), "mode: Passthrough"),
@@ -171,6 +177,12 @@ pub(crate) const ROWS: &[Row] = &[
         "mode",
         tls!("client_certificates: { ca: b.pem, mode: optional }"),
         "mode: Optional",
+    ),
+    (
+        "client_certificates",
+        "mode",
+        tls!("client_certificates: { ca: b.pem, mode: ignore_invalid }"),
+        "mode: IgnoreInvalid",
     ),
     ("client_certificates", "ca", tls!("client_certificates: { ca: b.pem }"), "ca: \"b.pem\""),
     (

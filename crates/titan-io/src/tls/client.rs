@@ -1,7 +1,9 @@
 //! TLS with the endpoints of an upstream: which authorities to trust, and which name to ask for.
 
+use super::alt_names::OneOfNames;
 use super::credentials::{BadCredentials, Files, bad};
 use super::identity::sha256;
+use super::verifiers::Trust;
 use super::{Alpn, H2, HTTP11};
 use arc_swap::ArcSwap;
 use rustls::client::WebPkiServerVerifier;
@@ -87,7 +89,7 @@ impl EndpointTls {
 
 /// That of the files that it names.
 fn digest(tls: &UpstreamTls, files: &Files) -> Result<[u8; 32], BadCredentials> {
-    let UpstreamTls { ca, name: _, certificate, verify: _ } = tls;
+    let UpstreamTls { ca, name: _, alt_names: _, certificate, verify: _ } = tls;
     let own = certificate.iter().flat_map(|own| [&own.cert, &own.key]);
     let digests = ca.iter().map(|ca| &**ca).chain(own.map(|file| &**file));
     let digests = digests.map(|file| files.get(file).map(sha256));
@@ -100,12 +102,16 @@ pub fn client_config(
     protocol: Protocol,
     files: &Files,
 ) -> Result<ClientConfig, BadCredentials> {
-    let UpstreamTls { ca, name: _, certificate, verify } = tls;
+    let UpstreamTls { ca, name: _, alt_names, certificate, verify } = tls;
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match verify {
         true => {
             let ca = ca.as_deref();
-            files.verifiers().of(ca, || verifier(ca, files, &provider))?
+            let trust = files.verifiers().of(ca, || trust(ca, files, &provider))?;
+            match alt_names.is_empty() {
+                true => trust.verifier,
+                false => Arc::new(OneOfNames::new(trust, alt_names, &provider)),
+            }
         }
         false => Arc::new(AcceptAnyCertificate(Arc::clone(&provider))),
     };
@@ -128,11 +134,11 @@ pub fn client_config(
     Ok(config)
 }
 
-fn verifier(
+fn trust(
     ca: Option<&Path>,
     files: &Files,
     provider: &Arc<CryptoProvider>,
-) -> Result<Arc<WebPkiServerVerifier>, BadCredentials> {
+) -> Result<Trust, BadCredentials> {
     let system = Path::new("the system's list of authorities");
     let (file, authorities) = match ca {
         Some(file) => (file, files.certificates(file)?),
@@ -143,9 +149,12 @@ fn verifier(
     if good == 0 {
         return Err(bad(file, "it contains no certificate of an authority"));
     }
-    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
-        .build()
-        .map_err(|error| bad(file, error.to_string()))
+    let roots = Arc::new(roots);
+    let verifier =
+        WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(provider))
+            .build()
+            .map_err(|error| bad(file, error.to_string()))?;
+    Ok(Trust { roots, verifier })
 }
 
 /// Accepts any certificate, but only from a peer that has its key.
@@ -215,8 +224,9 @@ iO0CIQDFY+xg21pgxSuj7atP8hXhdcJrTBBEY3qju5ajoGQhTw==
             let ca = ca.map(Path::new);
             files
                 .verifiers()
-                .of(ca, || verifier(ca, files, &Arc::new(aws_lc_rs::default_provider())))
+                .of(ca, || trust(ca, files, &Arc::new(aws_lc_rs::default_provider())))
                 .unwrap()
+                .verifier
         };
         let of = [made(Some("ca"), &files), made(None, &files)];
         let again = [made(Some("ca"), &files), made(None, &files)];

@@ -4,11 +4,15 @@ use super::credentials::{BadCredentials, ByName, Files, Revocations, Validity, b
 use super::identity::{Identity, sha256};
 use super::tickets::{DIGEST, TicketSecrets, Tickets};
 use super::{Alpn, H2, HTTP11, Refused};
+use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, UnixTime};
-use rustls::server::danger::ClientCertVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{NoServerSessionStorage, ProducesTickets, WebPkiClientVerifier};
-use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion, version};
+use rustls::{
+    DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
+    SupportedProtocolVersion, version,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use titan_config::{
@@ -31,7 +35,7 @@ pub struct ServerTls {
 /// Decides which client certificates are accepted.
 struct ClientVerifier {
     verifier: Arc<dyn ClientCertVerifier>,
-    is_required: bool,
+    mode: CertificateMode,
     revoked: Vec<Revocations>,
     /// Of the files that say whom to take.
     digest: [u8; 32],
@@ -89,10 +93,6 @@ impl ServerTls {
         faults
     }
 
-    /// What it would be if `files` were what is on disk. Tickets stay valid, unless other clients are accepted now: a
-    /// ticket admits a client that was accepted before.
-    pub fn renew(
-        &self,
     /// Those of the names that no certificate is for: clients that ask for them get one for another name, or none. Nothing where the
     /// certificates cannot be used.
     pub fn uncovered<'n>(
@@ -107,6 +107,10 @@ impl ServerTls {
         names.filter(|name| !known.covers(name)).collect()
     }
 
+    /// What it would be if `files` were what is on disk. Tickets stay valid, unless other clients are accepted now: a
+    /// ticket admits a client that was accepted before.
+    pub fn renew(
+        &self,
         tls: &Tls,
         protocols: Protocols,
         files: &Files,
@@ -168,8 +172,14 @@ impl ServerTls {
     ) -> Result<Option<(Identity, u64)>, Refused> {
         let Some(clients) = &self.clients else { return Ok(None) };
         match chain {
-            None if clients.is_required => Err(Refused::NoCertificate),
+            None if clients.mode == CertificateMode::Required => Err(Refused::NoCertificate),
             None => Ok(None),
+            // The handshake has not asked whether it is valid.
+            Some(chain)
+                if clients.mode == CertificateMode::IgnoreInvalid && !clients.takes(&chain) =>
+            {
+                Ok(None)
+            }
             Some(chain) if is_resumed && !clients.takes(&chain) => {
                 Err(Refused::Certificate("it is no longer accepted".to_owned()))
             }
@@ -200,7 +210,7 @@ impl ServerTls {
 
     /// Whether clients must present a certificate.
     pub fn requires_certificates(&self) -> bool {
-        self.clients.as_ref().is_some_and(|clients| clients.is_required)
+        self.clients.as_ref().is_some_and(|clients| clients.mode == CertificateMode::Required)
     }
 
     /// Whether a client that was accepted before would still be accepted.
@@ -225,13 +235,17 @@ impl ClientVerifier {
         for file in crl {
             revoked.extend(files.revocations(file)?);
         }
-        let is_required = *mode == CertificateMode::Required;
         let (roots, provider) = (Arc::new(roots), Arc::clone(provider));
         // An expired list does not say which certificates were revoked since.
         let builder = WebPkiClientVerifier::builder_with_provider(roots, provider)
             .with_crls(revoked.iter().map(|it| it.list.clone()))
             .enforce_revocation_expiration();
-        let builder = if is_required { builder } else { builder.allow_unauthenticated() };
+        let builder = match mode {
+            CertificateMode::Required => builder,
+            CertificateMode::Optional | CertificateMode::IgnoreInvalid => {
+                builder.allow_unauthenticated()
+            }
+        };
         let verifier = builder.build().map_err(|error| {
             let file = crl.first().unwrap_or(ca);
             bad(file, format!("it cannot be used to verify clients: {error}"))
@@ -240,12 +254,66 @@ impl ClientVerifier {
         let digests = digests.collect::<Result<Vec<_>, _>>()?;
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let (digest, edition) = (sha256(&digests.concat()), NEXT.fetch_add(1, Ordering::Relaxed));
-        Ok(ClientVerifier { verifier, is_required, revoked, digest, edition })
+        Ok(ClientVerifier { verifier, mode: *mode, revoked, digest, edition })
+    }
+
+    /// What handshakes ask.
+    fn in_handshakes(&self) -> Arc<dyn ClientCertVerifier> {
+        let verifier = Arc::clone(&self.verifier);
+        match self.mode {
+            CertificateMode::IgnoreInvalid => Arc::new(AnyCertificate(verifier)),
+            CertificateMode::Required | CertificateMode::Optional => verifier,
+        }
     }
 
     fn takes(&self, chain: &[CertificateDer<'_>]) -> bool {
         let Some((leaf, others)) = chain.split_first() else { return false };
         self.verifier.verify_client_cert(leaf, others, UnixTime::now()).is_ok()
+    }
+}
+
+/// Lets all certificates of clients pass, but only from those that have their keys. Whether one is valid is asked later.
+#[derive(Debug)]
+struct AnyCertificate(Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for AnyCertificate {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
     }
 }
 
@@ -271,7 +339,7 @@ fn server_config(
         .expect("titan-config checks that there are suites for each version");
     let builder = match clients {
         None => builder.with_no_client_auth(),
-        Some(clients) => builder.with_client_cert_verifier(Arc::clone(&clients.verifier)),
+        Some(clients) => builder.with_client_cert_verifier(clients.in_handshakes()),
     };
     let mut config = builder.with_cert_resolver(Arc::new(names));
     // This is how much is skipped of early data that comes with a ticket of another server. None is accepted, and no

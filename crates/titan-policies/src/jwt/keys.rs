@@ -121,7 +121,8 @@ fn tls_for(config: &JwksUrl, files: &Files) -> Result<Option<ClientConfig>, BadC
         return Ok(None);
     }
     let ca = config.ca.clone();
-    let tls = UpstreamTls { ca, name: None, certificate: None, verify: true };
+    let tls =
+        UpstreamTls { ca, name: None, alt_names: Vec::new(), certificate: None, verify: true };
     tls::client_config(&tls, Protocol::H1, files).map(Some)
 }
 

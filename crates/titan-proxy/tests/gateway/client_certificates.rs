@@ -131,6 +131,30 @@ fn a_client_without_an_optional_certificate_is_served() {
     assert!(site.refusal(&gateway, Some(&stranger)).contains("UnknownCA"));
 }
 
+// field: client_certificates.mode
+#[test]
+fn a_client_with_an_invalid_certificate_may_be_as_one_without() {
+    let site = Site::new();
+    let routes = "routes: [{ respond: 200 }, { client_certificate: present, respond: 201 }, \
+                  { client_certificate: absent, path: /, respond: 202 }]";
+    let gateway = site.starts(&OPTIONAL.replace("optional", "ignore_invalid"), routes);
+    let stranger = authority("strangers").signs(Owner::default());
+    let late = site.authority.signs(Owner { until: 2001, ..Owner::default() });
+    let good = site.authority.signs(Owner::default());
+    for version in ["1.2", "1.3"] {
+        for (own, status) in
+            [(None, 202), (Some(&stranger), 202), (Some(&late), 202), (Some(&good), 201)]
+        {
+            let client = site.client(own, version);
+            // The second time the session is resumed.
+            for _ in 0..2 {
+                connects(&gateway, &client).sends(GET).response().has_status(status);
+            }
+        }
+    }
+    assert_eq!(refused(&gateway), (0, 0));
+}
+
 #[test]
 fn why_a_certificate_was_refused_is_reported_once() {
     let site = Site::new();

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use titan_testkit::upstream::{self, ok};
 use titan_testkit::{
-    Certificate, Gateway, Peer, certificate, gateway, start_with, usual, waits_until,
+    Authority, Certificate, Gateway, Owner, Peer, authority, certificate, gateway, start_with,
+    usual, waits_until,
 };
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -385,6 +386,46 @@ fn an_endpoint_is_verified_for_the_configured_name() {
     let inner = secure(&format!("{ONE}, unknown_name: refuse"), &[("a", &a)]);
     in_front_of(&inner, &a, "{ ca: ca.pem }").get("/").has_problem(502, "upstream-tls");
     in_front_of(&inner, &a, "{ ca: ca.pem, name: A.example }").get("/").has_status(204);
+}
+
+// field: upstream_tls.alt_names
+#[test]
+fn an_endpoint_may_have_one_of_several_names() {
+    let ca = authority("endpoints");
+    let names = &["dns:a.example", "uri:spiffe://example/A"];
+    let own = ca.signs(Owner { names, is_server: true, ..Owner::default() });
+    let inner = secure(ONE, &[("a", &own)]);
+    let status = |authority: &Authority, tls: &str| {
+        let text =
+            format!("upstreams: {{ u: {{ endpoints: $0, tls: {{ ca: trusted.pem, {tls} }} }} }}");
+        let mut files = Certificate::files(&[("usual", usual())]);
+        files.insert("trusted.pem".into(), authority.cert.clone().into_bytes());
+        let outer = start_with(&text, &[&inner.address()], &files);
+        outer.unwrap_or_else(|error| panic!("{error}")).get("/").status
+    };
+    for (tls, expected) in [
+        ("alt_names: a.example", 204),
+        ("alt_names: [b.example, A.example]", 204),
+        ("alt_names: 'spiffe://example/A'", 204),
+        ("alt_names: [b.example, 'spiffe://example/A']", 204),
+        // What is sent is another matter.
+        ("name: b.example, alt_names: a.example", 204),
+        ("name: a.example, alt_names: b.example", 502),
+        ("alt_names: 'spiffe://example/a'", 502),
+        ("alt_names: 'spiffe://example/A/b'", 502),
+        ("alt_names: 127.0.0.1", 502),
+    ] {
+        assert_eq!(status(&ca, tls), expected, "{tls}");
+    }
+    assert_eq!(status(&authority("strangers"), "alt_names: a.example"), 502);
+    let late = ca.signs(Owner { names, is_server: true, until: 2001, ..Owner::default() });
+    let inner = secure(ONE, &[("a", &late)]);
+    let text =
+        "upstreams: { u: { endpoints: $0, tls: { ca: trusted.pem, alt_names: a.example } } }";
+    let mut files = Certificate::files(&[("usual", usual())]);
+    files.insert("trusted.pem".into(), ca.cert.clone().into_bytes());
+    let outer = start_with(text, &[&inner.address()], &files);
+    outer.unwrap_or_else(|error| panic!("{error}")).get("/").has_problem(502, "upstream-tls");
 }
 
 // field: upstream_tls.verify
