@@ -3,7 +3,8 @@
 use crate::cluster::Cluster;
 use crate::condition::Condition;
 use crate::credentials::{self, Unusable, Vault};
-use crate::objects::{BackendTlsPolicy, Key, ServicePort, TargetRef};
+use crate::hostname;
+use crate::objects::{BackendTlsPolicy, Key, ServicePort, SubjectAltName, TargetRef};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -79,6 +80,23 @@ impl<'c> Policies<'c> {
     }
 }
 
+/// Names of which a certificate must have one.
+fn alt_names(names: &[SubjectAltName]) -> Result<Vec<&str>, String> {
+    names.iter().map(alt_name).collect()
+}
+
+fn alt_name(SubjectAltName { of_type, hostname, uri }: &SubjectAltName) -> Result<&str, String> {
+    match of_type.as_str() {
+        "Hostname" if hostname.is_empty() || hostname.contains('*') => {
+            Err(format!("{hostname:?}: certificates must have a whole name"))
+        }
+        "Hostname" => hostname::check(hostname, true).map(|()| hostname.as_str()),
+        "URI" if uri.contains("://") && uri.bytes().all(|it| it.is_ascii_graphic()) => Ok(uri),
+        "URI" => Err(format!("{uri:?} is no URI")),
+        other => Err(format!("alternative names of the type {other} are not supported")),
+    }
+}
+
 impl<'c> Policy<'c> {
     fn judged(
         (key, policy): (&'c Key, &'c BackendTlsPolicy),
@@ -93,12 +111,13 @@ impl<'c> Policy<'c> {
         if ca.is_none() && !is_system {
             let message = "it names no authority that can be used".to_owned();
             refusal = Some(Unusable { reason: "NoValidCACertificate", message });
-        } else if !validation.subject_alt_names.is_empty() {
-            let message =
-                "`validation.subjectAltNames` is not supported: `hostname` is checked".to_owned();
-            refusal = Some(Unusable { reason: "Invalid", message });
         }
         let mut tls = json!({ "name": validation.hostname });
+        match alt_names(&validation.subject_alt_names) {
+            Ok(names) if names.is_empty() => {}
+            Ok(names) => tls["alt_names"] = json!(names),
+            Err(message) => refusal = Some(Unusable { reason: "Invalid", message }),
+        }
         if let Some(ca) = ca {
             tls["ca"] = ca.into();
         }

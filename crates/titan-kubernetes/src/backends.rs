@@ -4,7 +4,7 @@ use crate::backend_tls::{BackendTls, Policies};
 use crate::cluster::Cluster;
 use crate::credentials::{Unusable, Vault, Who, key_of};
 use crate::grants;
-use crate::names::joined;
+use crate::names::{hash, joined};
 use crate::objects::{EndpointSlice, Key, ReferenceTo, Service, ServiceEndpoint, ServicePort};
 use crate::policies;
 use serde_json::{Map, Value, json};
@@ -46,6 +46,8 @@ pub(crate) struct Backends<'c> {
     cluster: &'c Cluster,
     slices: BTreeMap<Key, Vec<&'c EndpointSlice>>,
     policies: Policies<'c>,
+    /// The certificates that gateways present to pods.
+    presented: BTreeMap<Key, Value>,
     /// Titan's own policies.
     pub(crate) titan: policies::Policies<'c>,
     documents: BTreeMap<String, Value>,
@@ -104,7 +106,7 @@ pub(crate) fn moved(
 impl<'c> Backends<'c> {
     pub(crate) fn new(
         (cluster, vault, folder): (&'c Cluster, &mut Vault, &Path),
-        titan: policies::Policies<'c>,
+        (titan, presented): (policies::Policies<'c>, BTreeMap<Key, Value>),
     ) -> Backends<'c> {
         let mut slices: BTreeMap<Key, Vec<_>> = BTreeMap::new();
         for slice in cluster.slices.values() {
@@ -117,6 +119,7 @@ impl<'c> Backends<'c> {
             cluster,
             slices,
             policies,
+            presented,
             titan,
             documents: BTreeMap::new(),
             pods: Pods::new(),
@@ -130,12 +133,14 @@ impl<'c> Backends<'c> {
         Resolved { documents, pods, waiting, tls, titan }
     }
 
-    /// Those that serve what is sent to this one, for a route of this kind and namespace that is attached to these gateways.
+    /// Those that serve what is sent to this one, for a route of this kind and namespace that is attached to these gateways. It may
+    /// say how pods are chosen.
     pub(crate) fn resolve(
         &mut self,
         who: Who<'_>,
         to: &ReferenceTo,
         (protocol, gateways): (Protocol, &BTreeSet<Key>),
+        balance: Option<&Value>,
     ) -> Result<Backend, Unusable> {
         let (key, service, port) = self.service_port(who, to)?;
         let tls = self.policies.of(key, port, gateways).cloned();
@@ -156,6 +161,10 @@ impl<'c> Backends<'c> {
             self.waiting.insert(key.clone());
             return Ok(Backend::NoPods);
         }
+        let certificate = match tls {
+            Some(BackendTls::Verified(_)) => self.presented_by(gateways)?,
+            _ => None,
+        };
         let number = port.port.to_string();
         // Pods come and go more often than anything else: no document says which there are.
         let feed = feed_of(key, port.port);
@@ -168,18 +177,42 @@ impl<'c> Backends<'c> {
             _ => "h1",
         };
         upstream.insert("protocol".to_owned(), speaks_there.into());
-        if let Some(BackendTls::Verified(tls)) = tls {
+        if let Some(BackendTls::Verified(mut tls)) = tls {
+            if let Some(certificate) = &certificate {
+                tls["certificate"] = certificate.clone();
+            }
             upstream.insert("tls".to_owned(), tls);
         } else if protocol == Protocol::Https {
             upstream.insert("tls".to_owned(), json!({ "verify": false }));
         }
         upstream.extend(said);
-        let parts = [key.namespace.as_str(), &key.name, &number, speaks];
-        let parts = if speaks == "h1" { &parts[..3] } else { &parts };
-        let name = joined(parts);
+        // What an Ingress says is nearer than a policy of its service.
+        if let Some(balance) = balance {
+            upstream.insert("balance".to_owned(), balance.clone());
+        }
+        let mut parts = vec![key.namespace.as_str(), &key.name, &number];
+        parts.extend(Some(speaks).filter(|it| *it != "h1"));
+        // Pods know gateways by what they present, and clients stay with pods that a route chooses in its own way.
+        let own = [certificate.as_ref(), balance].into_iter().flatten();
+        let own: Vec<_> = own.map(|it| hash(it.to_string().as_bytes())).collect();
+        parts.extend(own.iter().map(|it| &it[..16]));
+        let name = joined(&parts);
         let document = json!({ "upstreams": { name.clone(): upstream } });
         self.documents.insert(format!("service/{}", parts.join("/")), document);
         Ok(Backend::Upstream(name))
+    }
+
+    /// The certificate that these gateways present to pods, if they do.
+    fn presented_by(&self, gateways: &BTreeSet<Key>) -> Result<Option<Value>, Unusable> {
+        let presented: Vec<_> = gateways.iter().map(|it| self.presented.get(it)).collect();
+        match presented.split_first() {
+            Some((first, others)) if others.iter().any(|it| it != first) => {
+                let message = "its gateways present different certificates to pods: it has to be a route for each of them";
+                Err(Unusable { reason: "UnsupportedValue", message: message.to_owned() })
+            }
+            Some((first, _)) => Ok(first.cloned()),
+            None => Ok(None),
+        }
     }
 
     fn service_port(

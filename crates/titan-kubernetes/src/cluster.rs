@@ -3,7 +3,7 @@
 use crate::objects::{
     BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute,
     Ingress, IngressClass, Key, ListenerSet, Meta, Namespace, Object, ReferenceGrant, Secret,
-    Service, TitanPolicy, TlsRoute,
+    Service, TcpRoute, TitanPolicy, TlsRoute,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -28,6 +28,8 @@ pub enum Kind {
     GrpcRoute,
     /// `TLSRoute`.
     TlsRoute,
+    /// `TCPRoute`.
+    TcpRoute,
     /// `ReferenceGrant`.
     ReferenceGrant,
     /// `BackendTLSPolicy`.
@@ -57,7 +59,7 @@ pub const FOR_POLICIES: &str = "gateway.titan.test/for-policies";
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 17] = [
+    pub const ALL: [Kind; 18] = [
         Kind::GatewayClass,
         Kind::Gateway,
         Kind::ListenerSet,
@@ -66,6 +68,7 @@ impl Kind {
         Kind::HttpRoute,
         Kind::GrpcRoute,
         Kind::TlsRoute,
+        Kind::TcpRoute,
         Kind::ReferenceGrant,
         Kind::BackendTlsPolicy,
         Kind::TitanPolicy,
@@ -88,6 +91,7 @@ impl Kind {
             Kind::HttpRoute => "HTTPRoute",
             Kind::GrpcRoute => "GRPCRoute",
             Kind::TlsRoute => "TLSRoute",
+            Kind::TcpRoute => "TCPRoute",
             Kind::ReferenceGrant => "ReferenceGrant",
             Kind::BackendTlsPolicy => "BackendTLSPolicy",
             Kind::TitanPolicy => "TitanPolicy",
@@ -117,6 +121,7 @@ impl Kind {
             | Kind::HttpRoute
             | Kind::GrpcRoute
             | Kind::TlsRoute
+            | Kind::TcpRoute
             | Kind::BackendTlsPolicy => (GATEWAY_GROUP, "v1"),
         }
     }
@@ -156,6 +161,8 @@ pub struct Cluster {
     pub grpc_routes: BTreeMap<Key, GrpcRoute>,
     /// Routes for connections with TLS.
     pub tls_routes: BTreeMap<Key, TlsRoute>,
+    /// Routes for connections.
+    pub tcp_routes: BTreeMap<Key, TcpRoute>,
     /// Who may name what.
     pub grants: BTreeMap<Key, ReferenceGrant>,
     /// TLS to pods.
@@ -188,6 +195,7 @@ impl Cluster {
             Kind::HttpRoute => noted(&mut self.http_routes, key, object),
             Kind::GrpcRoute => noted(&mut self.grpc_routes, key, object),
             Kind::TlsRoute => noted(&mut self.tls_routes, key, object),
+            Kind::TcpRoute => noted(&mut self.tcp_routes, key, object),
             Kind::ReferenceGrant => noted(&mut self.grants, key, object),
             Kind::BackendTlsPolicy => noted(&mut self.backend_tls, key, object),
             Kind::TitanPolicy => noted(&mut self.policies, key, object),
@@ -232,6 +240,7 @@ impl Cluster {
             Kind::HttpRoute => self.http_routes.retain(|key, _| is_kept(key)),
             Kind::GrpcRoute => self.grpc_routes.retain(|key, _| is_kept(key)),
             Kind::TlsRoute => self.tls_routes.retain(|key, _| is_kept(key)),
+            Kind::TcpRoute => self.tcp_routes.retain(|key, _| is_kept(key)),
             Kind::ReferenceGrant => self.grants.retain(|key, _| is_kept(key)),
             Kind::BackendTlsPolicy => self.backend_tls.retain(|key, _| is_kept(key)),
             Kind::TitanPolicy => self.policies.retain(|key, _| is_kept(key)),
@@ -257,6 +266,7 @@ impl Cluster {
             Kind::HttpRoute => self.http_routes.get(key).map(both),
             Kind::GrpcRoute => self.grpc_routes.get(key).map(both),
             Kind::TlsRoute => self.tls_routes.get(key).map(both),
+            Kind::TcpRoute => self.tcp_routes.get(key).map(both),
             Kind::BackendTlsPolicy => self.backend_tls.get(key).map(both),
             Kind::TitanPolicy => self.policies.get(key).map(both),
             _ => None,

@@ -10,7 +10,7 @@ use crate::settings::{Addressing, Settings};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use titan_config::bounds::{MAX_CERTIFICATES, MAX_CERTIFIED};
+use titan_config::bounds::{MAX_CERTIFICATES, MAX_CERTIFIED, MAX_LISTENERS};
 
 /// A gateway of ours.
 pub(crate) struct Ours<'c> {
@@ -22,6 +22,8 @@ pub(crate) struct Ours<'c> {
     pub(crate) listeners: Vec<Judged<'c>>,
     /// The ListenerSets that name it, in the order of their precedence.
     pub(crate) sets: Vec<Set<'c>>,
+    /// The certificate that it presents to pods, where it is to present one.
+    pub(crate) presented: Option<Result<Value, Unusable>>,
 }
 
 impl Ours<'_> {
@@ -78,6 +80,8 @@ pub(crate) struct Socket {
     pub(crate) address: String,
     pub(crate) port: u16,
     pub(crate) has_tls: bool,
+    /// Whether nothing is read of what comes, TLS or not.
+    pub(crate) is_tcp: bool,
 }
 
 impl Socket {
@@ -88,8 +92,11 @@ impl Socket {
 }
 
 impl Judged<'_> {
-    /// The hosts that it is for; empty: all.
+    /// The hosts that it is for; empty: all, as where nothing says which one is asked for.
     pub(crate) fn hostname(&self) -> &str {
+        if self.listener.protocol == "TCP" {
+            return "";
+        }
         self.listener.hostname.as_deref().unwrap_or_default()
     }
 }
@@ -126,9 +133,26 @@ pub(crate) fn judged<'c>(
                 .map(|it| socket(&settings.addressing, key, it, judged.listener));
             taken.give(judged, socket, key.namespace.is_empty());
         }
-        Ours { key, gateway, address, listeners, sets }
+        let presented = presented((cluster, vault, settings), (key, gateway));
+        Ours { key, gateway, address, listeners, sets, presented }
     };
     gateways.into_iter().map(&mut judge).collect()
+}
+
+/// The certificate that a gateway presents to pods.
+fn presented(
+    (cluster, vault, settings): (&Cluster, &mut Vault, &Settings),
+    (key, gateway): (&Key, &Gateway),
+) -> Option<Result<Value, Unusable>> {
+    let backend = gateway.spec.tls.as_ref()?.backend.as_ref()?;
+    let to = backend.client_certificate_ref.as_ref()?;
+    let with = (cluster, vault, settings.folder.as_path());
+    let found = credentials::certificate(with, ("Gateway", &key.namespace), to);
+    Some(found.map_err(|Unusable { reason, message }| {
+        let is_usual = reason == "InvalidCertificateRef";
+        let reason = if is_usual { "InvalidClientCertificateRef" } else { reason };
+        Unusable { reason, message }
+    }))
 }
 
 /// The listeners that Ingresses have certificates for, those of the oldest first.
@@ -206,7 +230,8 @@ fn socket(addressing: &Addressing, key: &Key, address: &[String], listener: &Lis
         }
         _ => (format!("port-{port}"), format!(":{port}")),
     };
-    Socket { name, address, port, has_tls: listener.protocol != "HTTP" }
+    let has_tls = matches!(listener.protocol.as_str(), "HTTPS" | "TLS");
+    Socket { name, address, port, has_tls, is_tcp: listener.protocol == "TCP" }
 }
 
 impl<'c> Judged<'c> {
@@ -228,7 +253,7 @@ impl<'c> Judged<'c> {
     fn judge(&mut self, with: (&Cluster, &mut Vault, &Settings), (key, gateway): (&Key, &Gateway)) {
         let Listener { protocol, allowed_routes, .. } = self.listener;
         let Some(kinds) = kinds_of(protocol) else {
-            let message = format!("{protocol} is not served; HTTP, HTTPS and TLS are");
+            let message = format!("{protocol} is not served; HTTP, HTTPS, TLS and TCP are");
             self.refusal = Some(Unusable { reason: "UnsupportedProtocol", message });
             return;
         };
@@ -283,11 +308,6 @@ impl<'c> Judged<'c> {
         let of_port = frontend.per_port.iter().find(|it| it.port == self.listener.port);
         let tls = of_port.map_or(&frontend.default, |it| &it.tls);
         let Some(validation) = &tls.validation else { return };
-        if validation.mode.as_deref() == Some("AllowInsecureFallback") {
-            let message = "clients with invalid certificates are never let in: AllowInsecureFallback is not supported";
-            self.refusal =
-                Some(Unusable { reason: "UnsupportedValue", message: message.to_owned() });
-        }
         let with = (cluster, vault, settings.folder.as_path());
         let who = ("Gateway", key.namespace.as_str());
         let (ca, bad) = credentials::authorities(with, who, &validation.ca_certificate_refs);
@@ -296,6 +316,9 @@ impl<'c> Judged<'c> {
             self.unresolved = Some(Unusable { reason, message });
         }
         match ca {
+            Some(ca) if validation.is_insecure() => {
+                self.clients = Some(json!({ "ca": ca, "mode": "ignore_invalid" }));
+            }
             Some(ca) => self.clients = Some(json!({ "ca": ca })),
             // Nobody could be let in.
             None => {
@@ -338,6 +361,7 @@ fn kinds_of(protocol: &str) -> Option<&'static [&'static str]> {
     match protocol {
         "HTTP" | "HTTPS" => Some(&["HTTPRoute", "GRPCRoute"]),
         "TLS" => Some(&["TLSRoute"]),
+        "TCP" => Some(&["TCPRoute"]),
         _ => None,
     }
 }
@@ -375,6 +399,8 @@ struct Taken {
 struct Use {
     /// Whether all that is spoken there is TLS. By the name that a client asks for in it, it may be HTTPS or not.
     has_tls: bool,
+    /// Whether nothing is read of it.
+    is_tcp: bool,
     /// Whose certificates clients show, where some of what comes is decrypted: they do so before they say which host they want.
     clients: Option<Option<Value>>,
     protocols: BTreeSet<String>,
@@ -400,12 +426,21 @@ impl Taken {
             });
             return;
         }
+        if self.sockets.len() >= MAX_LISTENERS && !self.sockets.contains_key(&socket.name) {
+            let port = socket.port;
+            let message = format!(
+                "port {port}: all gateways together listen at {MAX_LISTENERS} addresses and ports, and listeners before it have them"
+            );
+            judged.conflict = Some(Unusable { reason: "TooManyListeners", message });
+            return;
+        }
         let clients = judged.decrypts().then(|| judged.clients.clone());
-        let fresh = || Use { has_tls: socket.has_tls, ..Use::default() };
+        let fresh = || Use { has_tls: socket.has_tls, is_tcp: socket.is_tcp, ..Use::default() };
         let used = self.sockets.entry(socket.name.clone()).or_insert_with(fresh);
         let has_other_clients =
             used.clients.as_ref().zip(clients.as_ref()).is_some_and(|(used, own)| used != own);
-        let conflict = if used.has_tls != socket.has_tls {
+        let is_other = (used.has_tls, used.is_tcp) != (socket.has_tls, socket.is_tcp);
+        let conflict = if is_other {
             Some(("ProtocolConflict", "has the port for another protocol"))
         } else if has_other_clients {
             Some((
@@ -416,6 +451,8 @@ impl Taken {
             Some(("HostnameConflict", "of a Gateway covers the host on the port"))
         } else if !used.has_room(judged) {
             Some(("TooManyCertificates", "has the last certificate that a port can have (1024)"))
+        } else if socket.is_tcp && !used.protocols.is_empty() {
+            Some(("ProtocolConflict", "has the port, and nothing tells their connections apart"))
         } else if !used.hosts.insert(host.clone()) {
             Some(("HostnameConflict", "has the same host on the port"))
         } else {
@@ -577,6 +614,7 @@ mod tests {
                 address: ":443".to_owned(),
                 port: 443,
                 has_tls: true,
+                is_tcp: false,
             };
             taken.give(&mut judged, Some(socket), true);
             judged.conflict.map(|it| it.reason)

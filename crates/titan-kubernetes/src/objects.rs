@@ -29,8 +29,8 @@ pub use policy::{
 pub use route::{
     AuthService, BackendRef, Cors, Filter, Fraction, GrpcMatch, GrpcMethod, GrpcRoute,
     HeaderChanges, HttpMatch, HttpRoute, Mirror, More, NameValue, ParentRef, PathMatch,
-    PathModifier, Redirect, ReferenceTo, Retry, Rewrite, RouteSpec, Rule, Timeouts, TlsRoute,
-    ValueMatch,
+    PathModifier, Redirect, ReferenceTo, Retry, Rewrite, RouteSpec, Rule, TcpRoute, Timeouts,
+    TlsRoute, ValueMatch,
 };
 pub use service::{
     ConfigMap, EndpointConditions, EndpointPort, EndpointSlice, Namespace, Secret, Service,

@@ -34,6 +34,8 @@ pub(crate) struct Making<'m, 'c> {
     pub(crate) gateways: &'m BTreeSet<Key>,
     pub(crate) protocol: Protocol,
     pub(crate) backends: &'m mut Backends<'c>,
+    /// How pods are chosen, where the rule says that.
+    pub(crate) balance: Option<&'m Value>,
     /// What names of policies begin with.
     pub(crate) name: &'m str,
 }
@@ -241,7 +243,7 @@ impl Action<'_> {
 
 impl Making<'_, '_> {
     fn resolve(&mut self, to: &ReferenceTo) -> Result<Backend, Unusable> {
-        self.backends.resolve(self.who, to, (self.protocol, self.gateways))
+        self.backends.resolve(self.who, to, (self.protocol, self.gateways), self.balance)
     }
 }
 

@@ -42,11 +42,14 @@ pub(crate) struct Judgement<'c> {
 /// Features of Gateway API that are served, in the order of their names.
 const FEATURES: &[&str] = &[
     "BackendTLSPolicy",
+    "BackendTLSPolicySANValidation",
     "GRPCRoute",
     "GRPCRouteNamedRouteRule",
     "Gateway",
     "GatewayAddressEmpty",
+    "GatewayBackendClientCertificate",
     "GatewayFrontendClientCertificateValidation",
+    "GatewayFrontendClientCertificateValidationInsecureFallback",
     "GatewayHTTPListenerIsolation",
     "GatewayPort8080",
     "GatewayStaticAddresses",
@@ -77,6 +80,7 @@ const FEATURES: &[&str] = &[
     "HTTPRouteSchemeRedirect",
     "ListenerSet",
     "ReferenceGrant",
+    "TCPRoute",
     "TLSRoute",
     "TLSRouteModeMixed",
     "TLSRouteModeTerminate",
@@ -251,13 +255,26 @@ fn of_gateway(ours: &Ours<'_>, (_, _, standing, now): With<'_>) -> Value {
         }
         Ok(_) => Condition::no("Programmed", "Invalid", "none of its listeners is served"),
     };
+    let resolved = ours.presented.as_ref().map(|found| match found {
+        Ok(_) => Condition::yes("ResolvedRefs", "ResolvedRefs"),
+        Err(Unusable { reason, message }) => Condition::no("ResolvedRefs", reason, message),
+    });
+    let frontend = ours.gateway.spec.tls.as_ref().and_then(|tls| tls.frontend.as_ref());
+    let insecure = frontend.filter(|it| it.is_insecure()).map(|_| {
+        let message =
+            "clients with invalid certificates are let in, as those without any".to_owned();
+        let changed = Condition::yes("InsecureFrontendValidationMode", "ConfigurationChanged");
+        Condition { message, ..changed }
+    });
+    let conditions = [accepted, programmed].into_iter().chain(resolved).chain(insecure);
+    let conditions: Vec<_> = conditions.collect();
     let addresses = ours.address.iter().flatten().map(|address| {
         let is_ip = address.parse::<std::net::IpAddr>().is_ok();
         json!({ "type": if is_ip { "IPAddress" } else { "Hostname" }, "value": address })
     });
     let mut wanted = json!({
         "addresses": addresses.collect::<Vec<_>>(),
-        "conditions": written(&[accepted, programmed], &status["conditions"], generation, now),
+        "conditions": written(&conditions, &status["conditions"], generation, now),
         "listeners": listeners,
     });
     let attached = ours.sets.iter().filter(|set| refusal_of(ours, set).is_none()).count();

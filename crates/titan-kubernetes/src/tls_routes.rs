@@ -1,4 +1,4 @@
-//! TLSRoutes: connections that go to services by the name that clients ask for, without HTTP.
+//! TLSRoutes and TCPRoutes: connections that go to services without HTTP, by the name that clients ask for or all of a port.
 
 use crate::attach::{self, Attached, Attaching};
 use crate::backends::{Backend, Backends, Protocol};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use titan_config::bounds::{MAX_HOSTS, MAX_TLS_ROUTES};
 
-/// What became of the TLSRoutes of a cluster.
+/// What became of the TLSRoutes and TCPRoutes of a cluster.
 #[derive(Default)]
 pub(crate) struct TlsRoutes<'c> {
     pub(crate) judgements: Vec<Judgement<'c>>,
@@ -22,6 +22,8 @@ pub(crate) struct TlsRoutes<'c> {
     sockets: BTreeMap<Socket, Vec<Value>>,
     /// The names that are taken on each; of several routes the oldest one has a name.
     taken: BTreeSet<(Socket, String)>,
+    /// The upstreams of each socket of which nothing is read: those of the oldest route.
+    tcp: BTreeMap<Socket, Value>,
 }
 
 /// An upstream without endpoints: connections for which there is no service end there.
@@ -44,12 +46,21 @@ impl<'c> TlsRoutes<'c> {
         backends: &mut Backends<'_>,
     ) -> TlsRoutes<'c> {
         let mut judged = TlsRoutes::default();
-        let mut routes: Vec<_> = cluster.tls_routes.iter().collect();
-        routes.sort_by_key(|(key, route)| (&route.metadata.creation_timestamp, *key));
-        for (key, route) in routes {
-            judged.judge((cluster, gateways, backends), (key, route));
+        for (kind, routes) in
+            [(Kind::TlsRoute, &cluster.tls_routes), (Kind::TcpRoute, &cluster.tcp_routes)]
+        {
+            let mut routes: Vec<_> = routes.iter().collect();
+            routes.sort_by_key(|(key, route)| (&route.metadata.creation_timestamp, *key));
+            for (key, route) in routes {
+                judged.judge((cluster, gateways, backends), (kind, key, route));
+            }
         }
         judged
+    }
+
+    /// The upstreams of a socket of which nothing is read; nobody where it has no route.
+    pub(crate) fn tcp(&self, socket: &Socket) -> Value {
+        self.tcp.get(socket).cloned().unwrap_or_else(|| json!(NOBODY))
     }
 
     /// The TLS routes on a socket of these listeners. Each name belongs to the most specific listener that is for it: what no route of that
@@ -92,14 +103,12 @@ impl<'c> TlsRoutes<'c> {
     fn judge(
         &mut self,
         (cluster, gateways, backends): (&'c Cluster, &mut [Ours<'_>], &mut Backends<'_>),
-        (key, route): (&'c Key, &'c TlsRoute),
+        (kind, key, route): (Kind, &'c Key, &'c TlsRoute),
     ) {
-        let attaching = Attaching {
-            kind: Kind::TlsRoute.name(),
-            meta: &route.metadata,
-            hostnames: &route.spec.hostnames,
-            is_of_ingress: false,
-        };
+        // A TCPRoute has none, whatever its object says.
+        let hostnames = if kind == Kind::TcpRoute { &[][..] } else { &route.spec.hostnames[..] };
+        let attaching =
+            Attaching { kind: kind.name(), meta: &route.metadata, hostnames, is_of_ingress: false };
         let attach = |parent: &'c ParentRef| {
             Some((parent, attach::attached(cluster, gateways, &attaching, parent)?))
         };
@@ -107,10 +116,9 @@ impl<'c> TlsRoutes<'c> {
         if parents.is_empty() && !statuses::has_ours(&route.status) {
             return;
         }
-        let mut making = Making { key, route, backends, unresolved: None };
-        let (mut document, kind) = (String::new(), Kind::TlsRoute);
-        let hosts = route.spec.hostnames.iter();
-        let bad = hosts.filter_map(|host| hostname::check(host, true).err()).next();
+        let mut making = Making { kind, key, route, backends, unresolved: None };
+        let mut document = String::new();
+        let bad = hostnames.iter().filter_map(|host| hostname::check(host, true).err()).next();
         if let Some(refusal) = bad.map(unsupported) {
             let refusal = Some(refusal);
             let unresolved = None;
@@ -128,6 +136,10 @@ impl<'c> TlsRoutes<'c> {
                 let (passes, own) = (judged.passes_through(), judged.hostname());
                 let named = of_ours(&parents, gateways);
                 let upstream = making.upstream(passes, &named);
+                if socket.is_tcp {
+                    self.tcp.entry(socket).or_insert(upstream);
+                    continue;
+                }
                 let is_here =
                     |host: &&String| !gateways::is_elsewhere(gateways, &socket, (own, host));
                 let hosts: Vec<_> = hosts.iter().filter(is_here).cloned().collect();
@@ -179,6 +191,7 @@ fn of_ours(parents: &[(&ParentRef, Attached)], gateways: &[Ours<'_>]) -> BTreeSe
 
 /// What the upstream of a route is made with.
 struct Making<'m, 'c, 'b> {
+    kind: Kind,
     key: &'m Key,
     route: &'m TlsRoute,
     backends: &'b mut Backends<'c>,
@@ -193,8 +206,8 @@ impl Making<'_, '_, '_> {
         let mut shares: BTreeMap<String, u64> = BTreeMap::new();
         let backends = self.route.spec.rules.iter().flat_map(|rule| &rule.backend_refs);
         for BackendRef { to, weight, .. } in backends {
-            let who = (Kind::TlsRoute.name(), self.key.namespace.as_str());
-            let name = match self.backends.resolve(who, to, (protocol, gateways)) {
+            let who = (self.kind.name(), self.key.namespace.as_str());
+            let name = match self.backends.resolve(who, to, (protocol, gateways), None) {
                 Ok(Backend::Upstream(name)) => name,
                 Ok(Backend::NoPods | Backend::Insecure) => NOBODY.to_owned(),
                 Err(why) => {

@@ -52,7 +52,11 @@ pub fn translate(
     let mut gateways = gateways::judged(cluster, &classes, (settings, &mut vault), &ingresses);
     let keys = gateways.iter().map(|it| it.key).collect();
     let titan = Policies::judged((cluster, &mut vault, &settings.folder), &keys, standing);
-    let backends = Backends::new((cluster, &mut vault, &settings.folder), titan);
+    let presented = gateways
+        .iter()
+        .filter_map(|it| Some((it.key.clone(), it.presented.as_ref()?.as_ref().ok()?.clone())));
+    let presented = presented.collect();
+    let backends = Backends::new((cluster, &mut vault, &settings.folder), (titan, presented));
     let mut translating = Translating {
         cluster,
         backends,
@@ -116,7 +120,7 @@ impl<'c> Translating<'c> {
         let mut waits = false;
         for (at, namespace, to) in self.backends.titan.services() {
             let who = (Kind::TitanPolicy.name(), namespace.as_str());
-            let found = self.backends.resolve(who, &to, (Protocol::Http, &BTreeSet::new()));
+            let found = self.backends.resolve(who, &to, (Protocol::Http, &BTreeSet::new()), None);
             let found = found.map(|backend| match backend {
                 Backend::Upstream(name) => name,
                 Backend::NoPods | Backend::Insecure => {
@@ -195,6 +199,7 @@ impl<'c> Translating<'c> {
                 gateways,
                 protocol,
                 backends: &mut self.backends,
+                balance: rule.more.balance.as_ref(),
                 name: &name,
             };
             let action = rules::action(rule, &mut making)?;
@@ -332,6 +337,12 @@ impl<'c> Translating<'c> {
         let caught: BTreeSet<(String, String)> = self.caught();
         for (socket, listeners) in sockets {
             let mut listener = json!({ "name": socket.name, "address": socket.address });
+            if socket.is_tcp {
+                listener["tcp"] = connections.tcp(socket);
+                self.documents.extend([tls_routes::nobody()]);
+                self.documents.insert(socket.document(), json!({ "listeners": [listener] }));
+                continue;
+            }
             if socket.has_tls {
                 let certificates = gateways::certificates(&listeners);
                 if listeners.iter().any(|it| it.listener.protocol == "TLS") {

@@ -36,7 +36,11 @@ const GLOBAL_LIMIT: &str = "global-rate-limit";
 const SWITCHES: [&str; 4] =
     ["auth-tls-verify-client", "enable-modsecurity", "enable-owasp-core-rules", "proxy-ssl-verify"];
 /// Those that say how nginx does something and change nothing else.
-const WITHOUT_MEANING: [&str; 8] = [
+const WITHOUT_MEANING: [&str; 11] = [
+    // A client stays with its pod as long as that is there and healthy.
+    "affinity-mode",
+    "affinity-canary-behavior",
+    "session-cookie-change-on-failure",
     "proxy-buffering",
     "proxy-buffer-size",
     "proxy-buffers-number",
@@ -50,6 +54,8 @@ const WITHOUT_MEANING: [&str; 8] = [
 const MAX_NAMES: usize = 32;
 /// The statuses of redirects.
 const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
+/// The cookie that ties clients to pods.
+const COOKIE: &str = "INGRESSCOOKIE";
 /// How many times a rate may be exceeded at once.
 const BURST: u64 = 5;
 
@@ -128,6 +134,7 @@ impl Wishes {
             wishes.canary = None;
         }
         wishes.limit(&named);
+        wishes.stick(&named);
         wishes.share(&named);
         wishes
     }
@@ -194,6 +201,15 @@ impl Wishes {
             "canary-by-header-pattern" => self.canary().pattern = Some(values::pattern(value)?),
             "canary-by-cookie" => self.canary().cookie = Some(values::token(value)?),
             "enable-cors" | "cors-allow-credentials" => drop(flag(value)?),
+            "affinity" if value == "cookie" => {}
+            "affinity" => return Err("clients are tied to pods by `cookie` alone"),
+            "session-cookie-name" => drop(values::token(value)?),
+            "session-cookie-max-age" | "session-cookie-expires" => drop(values::age(value)?),
+            "session-cookie-secure" => drop(flag(value)?),
+            "session-cookie-samesite" => {
+                let _ = values::same_site(value, is_on(all, "session-cookie-secure"))?;
+            }
+            "session-cookie-path" if value != "/" => return Err("the cookie is for all paths"),
             // Read together with others.
             "permanent-redirect-code"
             | "auth-method"
@@ -202,7 +218,8 @@ impl Wishes {
             | "limit-rpm"
             | "limit-connections"
             | "limit-burst-multiplier"
-            | "limit-whitelist" => {}
+            | "limit-whitelist"
+            | "session-cookie-path" => {}
             name if name.starts_with("cors-") => {}
             name if WITHOUT_MEANING.contains(&name) => {}
             name if SWITCHES.contains(&name) && values::is_off(value) => {}
@@ -264,6 +281,29 @@ impl Wishes {
                 .push("`limit-whitelist`: it is no list of networks, and has no effect".to_owned()),
         }
         self.more.policies.insert("rate_limit".to_owned(), Value::Object(limit));
+    }
+
+    /// Ties clients to pods by a cookie.
+    fn stick(&mut self, all: &BTreeMap<&str, &str>) {
+        if all.get("affinity") != Some(&"cookie") {
+            return;
+        }
+        let given = |name: &str| all.get(name).copied();
+        let is_secure = is_on(all, "session-cookie-secure");
+        let name = given("session-cookie-name").and_then(|it| values::token(it).ok());
+        let mut cookie = json!({ "name": name.as_deref().unwrap_or(COOKIE) });
+        let ages = ["session-cookie-max-age", "session-cookie-expires"];
+        if let Some(age) = ages.into_iter().filter_map(given).find_map(|it| values::age(it).ok()) {
+            cookie["max_age"] = age;
+        }
+        if is_secure {
+            cookie["secure"] = true.into();
+        }
+        let site = given("session-cookie-samesite").map(|it| values::same_site(it, is_secure));
+        if let Some(Ok(site)) = site {
+            cookie["same_site"] = site.into();
+        }
+        self.more.balance = Some(json!({ "sticky_cookie": cookie }));
     }
 
     fn share(&mut self, all: &BTreeMap<&str, &str>) {
@@ -359,6 +399,39 @@ mod tests {
                 "{text}"
             );
             assert_eq!((refusal, warnings), (None, Vec::new()), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_cookie_ties_clients_to_pods() {
+        for (text, expected, is_warned) in [
+            ("affinity: cookie", Some(json!({ "name": "INGRESSCOOKIE" })), false),
+            (
+                "affinity: cookie\nsession-cookie-name: route\nsession-cookie-max-age: 3600\nsession-cookie-secure: true\n\
+                 session-cookie-samesite: None\naffinity-mode: persistent\nsession-cookie-path: /",
+                Some(
+                    json!({ "name": "route", "max_age": "3600s", "secure": true, "same_site": "none" }),
+                ),
+                false,
+            ),
+            // A browser would drop it.
+            (
+                "affinity: cookie\nsession-cookie-samesite: None",
+                Some(json!({ "name": "INGRESSCOOKIE" })),
+                true,
+            ),
+            (
+                "affinity: cookie\nsession-cookie-name: a b\nsession-cookie-path: /shop",
+                Some(json!({ "name": "INGRESSCOOKIE" })),
+                true,
+            ),
+            ("affinity: ip", None, true),
+            ("session-cookie-name: route", None, false),
+        ] {
+            let Wishes { more, refusal, warnings, .. } = read(text);
+            let expected = expected.map(|cookie| json!({ "sticky_cookie": cookie }));
+            assert_eq!(more.balance, expected, "{text}");
+            assert_eq!((refusal, !warnings.is_empty()), (None, is_warned), "{text}: {warnings:?}");
         }
     }
 

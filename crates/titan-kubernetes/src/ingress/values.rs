@@ -11,6 +11,8 @@ use titan_config::bounds::{
 
 /// The longest time of anything, in seconds.
 const MAX_SECONDS: u64 = 86_400;
+/// The longest time that a cookie is kept, in seconds.
+const MAX_AGE: u64 = 366 * 86_400;
 /// The most of a share.
 const MAX_WEIGHT: u32 = 1_000_000;
 /// The largest body.
@@ -136,6 +138,23 @@ pub(super) fn seconds(text: &str) -> Result<Value, &'static str> {
     let seconds = text.strip_suffix('s').unwrap_or(text).parse::<u64>();
     let seconds = seconds.ok().filter(|it| (1..=MAX_SECONDS).contains(it));
     seconds.map(|it| format!("{it}s").into()).ok_or("it is no number of seconds")
+}
+
+/// How long a client keeps a cookie.
+pub(super) fn age(text: &str) -> Result<Value, &'static str> {
+    let seconds = text.parse::<u64>().ok().filter(|it| (1..=MAX_AGE).contains(it));
+    seconds.map(|it| format!("{it}s").into()).ok_or("it is no number of seconds up to a year")
+}
+
+/// Whether a cookie goes with requests that another site caused. Browsers drop one for all that is not for TLS alone.
+pub(super) fn same_site(text: &str, is_secure: bool) -> Result<&'static str, &'static str> {
+    match text.to_ascii_lowercase().as_str() {
+        "strict" => Ok("strict"),
+        "lax" => Ok("lax"),
+        "none" if is_secure => Ok("none"),
+        "none" => Err("`None` needs `session-cookie-secure: \"true\"`"),
+        _ => Err("it is none of Strict, Lax and None"),
+    }
 }
 
 /// A size of nginx: `8m`; `0` is any.

@@ -74,6 +74,16 @@ pub struct GatewayAddress {
 pub struct GatewayTls {
     /// To clients.
     pub frontend: Option<FrontendTls>,
+    /// To pods.
+    pub backend: Option<BackendTlsOfGateway>,
+}
+
+/// TLS from a gateway to pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct BackendTlsOfGateway {
+    /// The secret with the certificate that the gateway presents.
+    pub client_certificate_ref: Option<ReferenceTo>,
 }
 
 /// TLS to clients, of all ports and of some.
@@ -102,6 +112,21 @@ pub struct PortTls {
 pub struct TlsConfig {
     /// None: they are not asked.
     pub validation: Option<CertificateValidation>,
+}
+
+impl FrontendTls {
+    /// Whether clients with invalid certificates are let in somewhere.
+    pub fn is_insecure(&self) -> bool {
+        let all = self.per_port.iter().map(|it| &it.tls).chain([&self.default]);
+        all.filter_map(|it| it.validation.as_ref()).any(CertificateValidation::is_insecure)
+    }
+}
+
+impl CertificateValidation {
+    /// Whether clients with invalid certificates are let in, as those without any.
+    pub fn is_insecure(&self) -> bool {
+        self.mode.as_deref() == Some("AllowInsecureFallback")
+    }
 }
 
 /// Which certificates of clients are valid.

@@ -10,8 +10,11 @@ pub type HttpRoute = Object<RouteSpec<HttpMatch>>;
 /// A route for gRPC.
 pub type GrpcRoute = Object<RouteSpec<GrpcMatch>>;
 
-/// A route for connections: it matches nothing but hosts.
+/// A route for connections with TLS: it matches nothing but hosts.
 pub type TlsRoute = Object<RouteSpec<()>>;
+
+/// A route for connections, which matches nothing.
+pub type TcpRoute = Object<RouteSpec<()>>;
 
 /// What a route does with which requests.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -77,6 +80,8 @@ pub struct More {
     pub policies: Map<String, Value>,
     /// A service that decides about requests.
     pub auth: Option<AuthService>,
+    /// How pods are chosen.
+    pub balance: Option<Value>,
     /// A response in place of that of a backend: the fields of the route.
     pub respond: Option<Value>,
 }

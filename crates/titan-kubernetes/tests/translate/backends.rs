@@ -1,6 +1,6 @@
 //! Who serves requests.
 
-use super::Objects;
+use super::{Objects, http, summary};
 use serde_json::{Value, json};
 use titan_kubernetes::cluster::Kind;
 
@@ -154,4 +154,98 @@ fn services_say_what_they_speak() {
         objects.route("cart", json!({ "rules": [{ "backendRefs": [backend("a", 1)] }] }));
         assert!(objects.translated().documents.contains_key(document), "{protocol}");
     }
+}
+
+/// The upstream of a service `a` whose TLS is checked by those names, and what is said of the policy.
+fn verified(names: Value) -> (Option<Value>, String) {
+    let mut objects = Objects::new();
+    objects.front().service("a", "10.0.0.1");
+    let spec = json!({
+        "targetRefs": [{ "kind": "Service", "name": "a" }],
+        "validation": { "hostname": "a.example", "wellKnownCACertificates": "System", "subjectAltNames": names },
+    });
+    objects.add(Kind::BackendTlsPolicy, "shop", "tls", json!({ "spec": spec }));
+    objects.route("cart", json!({ "rules": [{ "backendRefs": [backend("a", 1)] }] }));
+    let translated = objects.translated();
+    let documents = &translated.documents;
+    let upstream = documents.get("service/shop/a/8080/auto");
+    let upstream = upstream.map(|it| it["upstreams"]["shop.a.8080.auto"]["tls"].clone());
+    let ancestors = &translated.statuses["BackendTLSPolicy shop/tls"]["ancestors"];
+    (upstream, summary(&ancestors[0]["conditions"]))
+}
+
+#[test]
+fn certificates_of_pods_may_have_one_of_several_names() {
+    let (tls, found) = verified(json!([]));
+    assert_eq!(tls.unwrap(), json!({ "name": "a.example" }));
+    assert!(found.contains("Accepted=True"), "{found}");
+    let (tls, found) = verified(json!([
+        { "type": "Hostname", "hostname": "b.example" },
+        { "type": "URI", "uri": "spiffe://example/a" },
+    ]));
+    let names = json!(["b.example", "spiffe://example/a"]);
+    assert_eq!(tls.unwrap(), json!({ "name": "a.example", "alt_names": names }));
+    assert!(found.contains("Accepted=True"), "{found}");
+    for bad in [
+        json!({ "type": "Hostname", "hostname": "*.example" }),
+        json!({ "type": "Hostname" }),
+        json!({ "type": "URI", "uri": "a b://c" }),
+        json!({ "type": "Email" }),
+    ] {
+        let (tls, found) = verified(json!([bad]));
+        assert_eq!(tls, None, "nothing is sent to pods whose names nobody checks");
+        assert!(found.contains("Accepted=False/Invalid"), "{found}");
+    }
+}
+
+/// Two gateways, `front` and `other`, that present these secrets to pods, and a route that is attached to those.
+fn presenting(secrets: [Option<&str>; 2], parents: &[&str]) -> super::Translated {
+    let mut objects = Objects::new();
+    objects.service("a", "10.0.0.1").certificate("infra", "one").certificate("infra", "two");
+    for (name, secret) in ["front", "other"].iter().zip(secrets) {
+        let listeners = json!([http("http", 80, Value::Null)]);
+        let mut spec = json!({ "gatewayClassName": "titan", "listeners": listeners });
+        if let Some(secret) = secret {
+            spec["tls"] = json!({ "backend": { "clientCertificateRef": { "name": secret } } });
+        }
+        objects.add(Kind::Gateway, "infra", name, json!({ "spec": spec }));
+    }
+    let spec = json!({
+        "targetRefs": [{ "kind": "Service", "name": "a" }],
+        "validation": { "hostname": "a", "wellKnownCACertificates": "System" },
+    });
+    objects.add(Kind::BackendTlsPolicy, "shop", "tls", json!({ "spec": spec }));
+    let parents: Vec<_> =
+        parents.iter().map(|it| json!({ "name": it, "namespace": "infra" })).collect();
+    let rules = json!([{ "backendRefs": [backend("a", 1)] }]);
+    objects.route("cart", json!({ "parentRefs": parents, "rules": rules }));
+    objects.translated()
+}
+
+#[test]
+fn a_gateway_presents_its_certificate_to_pods() {
+    let of_pods = |translated: &super::Translated| -> Vec<Value> {
+        let services = translated.documents.iter().filter(|(name, _)| name.starts_with("service/"));
+        let upstreams = services.flat_map(|(_, it)| it["upstreams"].as_object().unwrap().values());
+        upstreams.map(|it| it["tls"]["certificate"].clone()).collect()
+    };
+    let plain = presenting([None, None], &["front"]);
+    assert_eq!(of_pods(&plain), [Value::Null]);
+    let one = presenting([Some("one"), None], &["front"]);
+    assert!(of_pods(&one)[0]["cert"].is_string() && of_pods(&one)[0]["key"].is_string());
+    let resolved = |translated: &super::Translated| {
+        summary(&translated.statuses["Gateway infra/front"]["conditions"])
+    };
+    assert!(resolved(&one).contains("ResolvedRefs=True/ResolvedRefs"), "{}", resolved(&one));
+    assert!(!resolved(&plain).contains("ResolvedRefs"), "{}", resolved(&plain));
+    let missing = presenting([Some("none"), None], &["front"]);
+    let found = resolved(&missing);
+    assert!(found.contains("ResolvedRefs=False/InvalidClientCertificateRef"), "{found}");
+    // Which of two certificates a pod is to get, nobody says.
+    let both = presenting([Some("one"), Some("two")], &["front", "other"]);
+    assert_eq!(of_pods(&both), [Value::Null; 0]);
+    let found = both.conditions("HTTPRoute shop/cart", "parents");
+    assert!(found.contains("ResolvedRefs=False/UnsupportedValue"), "{found}");
+    let same = presenting([Some("one"), Some("one")], &["front", "other"]);
+    assert_eq!(of_pods(&same).len(), 1);
 }

@@ -534,3 +534,19 @@ fn a_host_that_cannot_be_served_holds_nobody_back() {
         assert!(listener.starts_with(&format!("Accepted={accepted}")), "{host}: {listener}");
     }
 }
+
+#[test]
+fn a_cookie_ties_clients_to_pods_of_one_ingress_alone() {
+    let mut objects = cluster();
+    let sticky = "affinity: cookie";
+    for (name, host, annotations) in [("one", "one.io", sticky), ("two", "two.io", "")] {
+        let rule = json!({ "host": host, "http": { "paths": [path("/", "Prefix", "cart")] } });
+        let spec = json!({ "ingressClassName": "titan", "rules": [rule] });
+        add(&mut objects, name, annotations, spec);
+    }
+    let documents = objects.translated().documents;
+    let upstreams = documents.values().filter_map(|it| it["upstreams"].as_object());
+    let balances: Vec<_> = upstreams.flatten().map(|(_, it)| it.get("balance")).collect();
+    let cookie = json!({ "sticky_cookie": { "name": "INGRESSCOOKIE" } });
+    assert_eq!(balances, [None, Some(&cookie)]);
+}

@@ -95,3 +95,27 @@ fn the_gateway_and_then_the_older_set_has_a_host() {
     }
     assert_eq!(translated.statuses["Gateway infra/front"]["attachedListenerSets"], 1);
 }
+
+#[test]
+fn sockets_are_bounded_and_what_has_none_says_so() {
+    let mut objects = gateway("All");
+    let ports = |from: u16, to: u16| -> Value {
+        (from..to).map(|port| http(&format!("p{port}"), port, Value::Null)).collect()
+    };
+    set(&mut objects, "first", "2026-01-01T00:00:00Z", ports(1000, 1050));
+    set(&mut objects, "second", "2026-01-02T00:00:00Z", ports(2000, 2020));
+    // On a port that is there already it costs nothing.
+    set(&mut objects, "third", "2026-01-03T00:00:00Z", json!([http("it", 80, json!("set.io"))]));
+    let translated = objects.in_force();
+    let sockets = translated.documents.keys().filter(|it| it.starts_with("listener/")).count();
+    assert_eq!(sockets, titan_config::bounds::MAX_LISTENERS);
+    let conditions = |set: &str, at: usize| {
+        summary(
+            &translated.statuses[&format!("ListenerSet shop/{set}")]["listeners"][at]["conditions"],
+        )
+    };
+    assert!(conditions("second", 12).contains("Programmed=True"), "{}", conditions("second", 12));
+    let beyond = conditions("second", 13);
+    assert!(beyond.contains("Accepted=False/TooManyListeners"), "{beyond}");
+    assert!(conditions("third", 0).contains("Programmed=True"), "{}", conditions("third", 0));
+}

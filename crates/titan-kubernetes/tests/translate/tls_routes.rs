@@ -220,3 +220,77 @@ fn what_one_port_cannot_have_holds_nobody_back() {
     );
     assert!(accepted("bad").starts_with("Accepted=False/UnsupportedValue"), "{}", accepted("bad"));
 }
+
+/// A TCPRoute in the namespace `shop` that is attached to `front`.
+fn tcp_route(objects: &mut Objects, name: &str, created: &str, backends: Value) {
+    let spec = json!({
+        "parentRefs": [{ "name": "front", "namespace": "infra" }], "rules": [{ "backendRefs": backends }],
+    });
+    let meta = json!({ "creationTimestamp": created });
+    objects.add(Kind::TcpRoute, "shop", name, json!({ "metadata": meta, "spec": spec }));
+}
+
+fn tcp(name: &str, port: u16) -> Value {
+    json!({ "name": name, "port": port, "protocol": "TCP", "hostname": "ignored.example",
+        "allowedRoutes": { "namespaces": { "from": "All" } } })
+}
+
+#[test]
+fn the_oldest_tcp_route_has_the_listener() {
+    let mut objects = Objects::new();
+    objects.gateway(
+        "front",
+        json!([tcp("db", 5432), tcp("again", 5432), tcp("mail", 25), http("web", 80, Value::Null)]),
+    );
+    objects.service("db", "10.0.0.1").service("next", "10.0.0.2");
+    let both =
+        json!([{ "name": "db", "port": 8080, "weight": 3 }, { "name": "next", "port": 8080 }]);
+    tcp_route(
+        &mut objects,
+        "newer",
+        "2026-02-02T00:00:00Z",
+        json!([{ "name": "next", "port": 8080 }]),
+    );
+    tcp_route(&mut objects, "older", "2026-01-01T00:00:00Z", both);
+    let documents = objects.translated().documents;
+    for port in ["5432", "25"] {
+        let shown = &documents[&format!("listener/infra.front.{port}")];
+        assert_eq!(
+            shown["listeners"][0]["tcp"],
+            json!({ "shop.db.8080.raw": 3, "shop.next.8080.raw": 1 })
+        );
+        assert_eq!(shown.get("routes"), None, "{shown}");
+    }
+    let all = objects.in_force();
+    for route in ["older", "newer"] {
+        let conditions = all.conditions(&format!("TCPRoute shop/{route}"), "parents");
+        assert_eq!(conditions, "Accepted=True/Accepted ResolvedRefs=True/ResolvedRefs");
+    }
+    let listeners = &all.statuses["Gateway infra/front"]["listeners"];
+    assert_eq!(
+        (&listeners[0]["attachedRoutes"], &listeners[0]["supportedKinds"][0]["kind"]),
+        (&json!(2), &json!("TCPRoute"))
+    );
+    let taken = summary(&listeners[1]["conditions"]);
+    assert!(taken.contains("Conflicted=True/ProtocolConflict"), "{taken}");
+    assert_eq!(listeners[3]["attachedRoutes"], 0);
+}
+
+#[test]
+fn a_tcp_listener_without_a_backend_sends_connections_to_nobody() {
+    let mut objects = Objects::new();
+    objects.gateway("front", json!([tcp("db", 5432), tcp("mail", 25)]));
+    let spec = json!({
+        "parentRefs": [{ "name": "front", "namespace": "infra", "sectionName": "db" }],
+        "rules": [{ "backendRefs": [{ "name": "gone", "port": 1 }] }],
+    });
+    objects.add(Kind::TcpRoute, "shop", "lost", json!({ "spec": spec }));
+    let documents = objects.translated().documents;
+    for port in ["5432", "25"] {
+        let shown = &documents[&format!("listener/infra.front.{port}")]["listeners"][0];
+        assert_eq!(shown["tcp"], "nobody");
+    }
+    assert!(documents.contains_key("service/nobody"));
+    let conditions = objects.in_force().conditions("TCPRoute shop/lost", "parents");
+    assert!(conditions.contains("ResolvedRefs=False/BackendNotFound"), "{conditions}");
+}

@@ -34,10 +34,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- /* What is read of one namespace, or of all. */ -}}
 {{- define "titan.rules" -}}
 - apiGroups: [gateway.networking.k8s.io]
-  resources: [gateways, listenersets, httproutes, grpcroutes, tlsroutes, referencegrants, backendtlspolicies]
+  resources: [gateways, listenersets, httproutes, grpcroutes, tlsroutes, tcproutes, referencegrants, backendtlspolicies]
   verbs: [get, list, watch]
 - apiGroups: [gateway.networking.k8s.io]
-  resources: [gateways/status, listenersets/status, httproutes/status, grpcroutes/status, tlsroutes/status, backendtlspolicies/status]
+  resources: [gateways/status, listenersets/status, httproutes/status, grpcroutes/status, tlsroutes/status, tcproutes/status, backendtlspolicies/status]
   verbs: [patch]
 - apiGroups: [gateway.titan.test]
   resources: [titanpolicies]
