@@ -1,15 +1,19 @@
 //! Which gateways are ours, where they listen, and what is wrong with their listeners.
 
+mod addresses;
+
+pub(crate) use addresses::BadAddress;
+
 use crate::cluster::{Cluster, GATEWAY_GROUP};
 use crate::credentials::{self, Unusable, Vault, Who};
 use crate::hostname::{self, covers};
 use crate::ingress::Ingresses;
-use crate::names::{hash, joined};
-use crate::objects::{Gateway, GatewayAddress, Key, Listener, ListenerSet, Namespaces, RouteKind};
+use crate::names::joined;
+use crate::objects::{Gateway, Key, Listener, ListenerSet, Namespaces, RouteKind};
 use crate::settings::{Addressing, Settings};
+use addresses::Addresses;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use titan_config::bounds::{MAX_CERTIFICATES, MAX_CERTIFIED, MAX_LISTENERS};
 
 /// A gateway of ours.
@@ -39,17 +43,6 @@ pub(crate) struct Set<'c> {
     pub(crate) set: &'c ListenerSet,
     /// Whether the gateway lets its listeners in.
     pub(crate) is_allowed: bool,
-}
-
-/// Why a gateway has no address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum BadAddress {
-    /// It asks for a type that there is not.
-    Unsupported(String),
-    /// It asks for one that is not there.
-    NotUsable(String),
-    /// None is left.
-    NoneLeft,
 }
 
 /// A listener, and what became of it.
@@ -532,63 +525,6 @@ pub(crate) fn certificates(listeners: &[&Judged<'_>]) -> Vec<Value> {
             .collect(),
     });
     written.collect()
-}
-
-/// Which addresses of gateways are used.
-struct Addresses<'a> {
-    addressing: &'a Addressing,
-    used: BTreeSet<IpAddr>,
-}
-
-impl<'a> Addresses<'a> {
-    /// Those that gateways ask for are not given to others.
-    fn claimed(gateways: &[(&Key, &Gateway)], addressing: &'a Addressing) -> Addresses<'a> {
-        let wanted = gateways.iter().flat_map(|(_, gateway)| &gateway.spec.addresses);
-        let used = wanted.filter_map(|it| it.value.parse().ok()).collect();
-        Addresses { addressing, used }
-    }
-
-    fn of(&mut self, key: &Key, gateway: &Gateway) -> Result<Vec<String>, BadAddress> {
-        let wanted = gateway.spec.addresses.iter().map(|it| self.check(it));
-        let wanted: Vec<_> = wanted.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
-        match self.addressing {
-            Addressing::Shared(addresses) if wanted.is_empty() => Ok(addresses.clone()),
-            // A socket is on one address.
-            Addressing::Own(network) if wanted.is_empty() => {
-                let before = gateway.status["addresses"][0]["value"].as_str();
-                let before = before.and_then(|it| it.parse().ok());
-                let before = before.filter(|it| network.contains(*it) && !self.used.contains(it));
-                let first = &hash(key.to_string().as_bytes())[..8];
-                let first = u32::from_str_radix(first, 16).unwrap_or_default();
-                let free = || network.from(first).find(|it| !self.used.contains(it));
-                let address = before.or_else(free).ok_or(BadAddress::NoneLeft)?;
-                self.used.insert(address);
-                Ok(vec![address.to_string()])
-            }
-            _ => Ok(wanted),
-        }
-    }
-
-    fn check(&self, wanted: &GatewayAddress) -> Result<Option<String>, BadAddress> {
-        let GatewayAddress { of_type, value } = wanted;
-        let of_type = of_type.as_deref().unwrap_or("IPAddress");
-        if !matches!(of_type, "IPAddress" | "Hostname") {
-            return Err(BadAddress::Unsupported(format!(
-                "addresses of the type {of_type} are not supported"
-            )));
-        }
-        if value.is_empty() {
-            return Ok(None);
-        }
-        let is_there = match self.addressing {
-            Addressing::Shared(addresses) => addresses.contains(value),
-            Addressing::Own(network) => value.parse().is_ok_and(|it| network.contains(it)),
-        };
-        match is_there {
-            true => Ok(Some(value.clone())),
-            false => Err(BadAddress::NotUsable(format!("{value} is no address of this gateway"))),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ macro_rules! log_fields {
 
 log_fields! {
     Time "time" "When the head of the request was complete, in UTC (RFC 3339).";
-    Event "event" "`request`; for a tunnel `tunnel_opened`, and `tunnel_closed` when it has ended; `connection` for one of a TLS route, or of a listener with `tcp`, that has ended.";
+    Event "event" "`request`; for a tunnel `tunnel_opened`, and `tunnel_closed` when it has ended; `connection` when one without HTTP has.";
     Listener "listener" "The name of the listener.";
     Protocol "protocol" "The version of HTTP that the client uses, such as `HTTP/1.1`; `TLS` and `TCP` for connections without HTTP.";
     TlsVersion "tls_version" "The version of TLS that the client uses, such as `TLSv1.3`.";

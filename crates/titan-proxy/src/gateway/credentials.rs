@@ -84,7 +84,8 @@ fn uncovered<'c>(
     let uncovered = tls.map_or_else(Vec::new, |tls| ServerTls::uncovered(tls, files, names));
     uncovered.into_iter().map(move |name| {
         let text = format!(
-            "the listener `{}` has no certificate for `{name}`, which a TLS route of it takes: clients that ask for it are shown one for another name, or none",
+            "the listener `{}` has no certificate for `{name}`, which a TLS route of it takes: clients that ask for it are shown \
+             one for another name, or none",
             listener.name
         );
         (listener.location, text)

@@ -131,7 +131,10 @@ mod tests {
 
     #[test]
     fn labels_of_others_cost_nothing() {
-        let labels = json!({ "titan.enable": "true", "a": "x".repeat(20_000), "com.docker.compose.project": "p", "com.docker.compose.service": "s" });
+        let labels = json!({
+            "titan.enable": "true", "a": "x".repeat(20_000),
+            "com.docker.compose.project": "p", "com.docker.compose.service": "s",
+        });
         let mut crowd = Crowd::default();
         crowd.take(Item::Whole(item("one", 1, &labels).as_bytes())).unwrap();
         let (kept, _) = crowd.into_parts();

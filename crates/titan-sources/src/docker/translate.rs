@@ -170,7 +170,8 @@ impl Translating<'_> {
             let more = route.len() + upstream.len();
             if size + more > MAX_TEXTS || documents.len() + 2 > MAX_DOCUMENTS {
                 let why = format!(
-                    "there is no room for the router `{name}`: all take {MAX_DOCUMENTS} documents or {MAX_TEXTS} bytes, and older containers come first"
+                    "there is no room for the router `{name}`: all take {MAX_DOCUMENTS} documents \
+                     or {MAX_TEXTS} bytes, and older containers come first"
                 );
                 refused.push((by.clone(), why));
                 continue;
