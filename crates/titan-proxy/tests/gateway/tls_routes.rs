@@ -422,6 +422,7 @@ fn the_end_of_a_connection_is_told_in_the_access_log() {
     endpoint.closes();
     client.expects_nothing_more();
     let record = log.records(1).remove(0);
+    let endpoint_address = upstream.address().to_string();
     for (name, wanted) in [
         ("event", "connection"),
         ("protocol", "TLS"),
@@ -429,7 +430,7 @@ fn the_end_of_a_connection_is_told_in_the_access_log() {
         ("sni", "db.example"),
         ("route", "db.example"),
         ("upstream", "u"),
-        ("endpoint", &upstream.address().to_string()),
+        ("endpoint", endpoint_address.as_str()),
         ("client", "127.0.0.1"),
     ] {
         assert_eq!(record[name], wanted, "{record:#}");
