@@ -381,6 +381,9 @@ fn allowed_kinds(
     (allowed, bad)
 }
 
+/// Sockets of all gateways together. The others that a configuration may have are for what its files listen on.
+const MAX_SOCKETS: usize = MAX_LISTENERS - 8;
+
 /// Which sockets are used, and for what: each host of a port has one listener.
 #[derive(Default)]
 struct Taken {
@@ -419,10 +422,10 @@ impl Taken {
             });
             return;
         }
-        if self.sockets.len() >= MAX_LISTENERS && !self.sockets.contains_key(&socket.name) {
+        if self.sockets.len() >= MAX_SOCKETS && !self.sockets.contains_key(&socket.name) {
             let port = socket.port;
             let message = format!(
-                "port {port}: all gateways together listen at {MAX_LISTENERS} addresses and ports, and listeners before it have them"
+                "port {port}: all gateways together listen at {MAX_SOCKETS} addresses and ports, and listeners before it have them"
             );
             judged.conflict = Some(Unusable { reason: "TooManyListeners", message });
             return;

@@ -90,6 +90,7 @@ pub struct TlsValidation {
     /// Where the authorities are.
     pub ca_certificate_refs: Vec<ReferenceTo>,
     /// `System` for those of the system.
+    #[serde(rename = "wellKnownCACertificates")]
     pub well_known_ca_certificates: Option<String>,
     /// The name to send, which the certificate must cover unless there are `subject_alt_names`.
     pub hostname: String,

@@ -446,8 +446,7 @@ fn classes_say_whose_an_ingress_is() {
 #[test]
 fn what_is_not_served_is_warned_of() {
     let mut objects = cluster();
-    let annotations =
-        "affinity: cookie\nserver-alias: www.shop.io\nuse-regex: true\napp-root: /start";
+    let annotations = "affinity: ip\nserver-alias: www.shop.io\nuse-regex: true\napp-root: /start";
     let paths =
         json!([path("/[0-9]+", "ImplementationSpecific", "cart"), path("/a", "Prefix", "missing")]);
     ingress(&mut objects, "web", annotations, paths);

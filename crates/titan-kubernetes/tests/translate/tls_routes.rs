@@ -286,9 +286,9 @@ fn a_tcp_listener_without_a_backend_sends_connections_to_nobody() {
     });
     objects.add(Kind::TcpRoute, "shop", "lost", json!({ "spec": spec }));
     let documents = objects.translated().documents;
-    for port in ["5432", "25"] {
+    for (port, nobody) in [("5432", json!({ "nobody": 1 })), ("25", json!("nobody"))] {
         let shown = &documents[&format!("listener/infra.front.{port}")]["listeners"][0];
-        assert_eq!(shown["tcp"], "nobody");
+        assert_eq!(shown["tcp"], nobody);
     }
     assert!(documents.contains_key("service/nobody"));
     let conditions = objects.in_force().conditions("TCPRoute shop/lost", "parents");
