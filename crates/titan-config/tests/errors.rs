@@ -462,7 +462,10 @@ fn what_no_certificate_can_say_is_no_condition() {
 fn settings_of_tls_that_make_no_sense_are_refused() {
     for (setting, wanted) in [
         ("client_certificates: { mode: optional }", "`ca` is missing"),
-        ("client_certificates: { ca: a, mode: maybe }", "expected `required`, `optional` or `ignore_invalid`"),
+        (
+            "client_certificates: { ca: a, mode: maybe }",
+            "expected `required`, `optional` or `ignore_invalid`",
+        ),
         ("ciphers: [TLS_RSA_WITH_AES_128_CBC_SHA]", "`TLS_AES_128_GCM_SHA256`"),
         ("ciphers: []", "the list is empty"),
         ("ciphers: [TLS_AES_128_GCM_SHA256]", "the list has no cipher suite for TLS 1.2"),

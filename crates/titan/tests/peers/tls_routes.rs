@@ -29,7 +29,8 @@ fn server(folder: &Folder, name: &str) -> Nginx {
     certify_for(folder, &["-newkey", "rsa:2048"], &format!("DNS:{name}"));
     let path = |file: &str| folder.path().join(file).display().to_string();
     Nginx::start(&format!(
-        "ssl_certificate {}; ssl_certificate_key {}; location / {{ return 200 'this is $ssl_server_name in $ssl_protocol'; }}",
+        "ssl_certificate {}; ssl_certificate_key {}; ssl_protocols TLSv1.2 TLSv1.3;\n\
+         location / {{ return 200 'this is $ssl_server_name in $ssl_protocol'; }}",
         path("site.pem"),
         path("site.key")
     ))
