@@ -1,6 +1,7 @@
 //! Containers, and what is made of them.
 
 use super::*;
+use crate::docker::labels::ENABLE;
 
 const LOCAL: Reach<'_> = Reach { network: None, is_local: true };
 const SHOP: &str = "titan.http.routers.shop.rule=Host(`a.example`) && PathPrefix(`/x`)";
