@@ -181,7 +181,7 @@ mod tests {
         let text =
             br#" [ {"a":"}]\"{\\"} ,{},{"b":[{"c":{}},[]]}, {"longest":[1,2,3,4,5,6,7,8,9]} ] "#;
         let wanted =
-            [r#"{"a":"}]\"{\\"}"#, "{}", r#"{"b":[{"c":{}},[]]}"#, r#"{"longest":[1,2,3..."#];
+            [r#"{"a":"}]\"{\\"}"#, "{}", r#"{"b":[{"c":{}},[]]}"#, r#"{"longest":[1,2,3,4,..."#];
         for split in 0..=text.len() {
             let (first, second) = text.split_at(split);
             let (items, has_ended) = found(&[first, second], 20).unwrap();
