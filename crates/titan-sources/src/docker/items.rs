@@ -17,7 +17,7 @@ pub(crate) struct Items {
 }
 
 /// An object of the list.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Item<'i> {
     Whole(&'i [u8]),
     /// One with more bytes than it may have: those with which it begins.
