@@ -222,7 +222,7 @@ fn check_policies(
         }
     }
     check_request_id(fields, to);
-    check_key_fields(&fields.policies, to);
+    check_key_fields(&fields.policies, &of_routes, to);
     // What no route uses now, a document that comes later may.
     if !to.has_errors() && fields.sources.is_empty() {
         names.check_used(&fields.policies, to);

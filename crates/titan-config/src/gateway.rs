@@ -37,10 +37,11 @@ use crate::state::{State, state};
 use crate::store::{Store, StoreDraft, store};
 use crate::timeouts::Timeouts;
 use crate::tls::{Tls, UpstreamTls};
-use crate::token::{NAME, Name, name, parse_name};
+use crate::token::{HeaderName, NAME, Name, name, parse_name};
 use crate::tracing::{Tracing, tracing};
 use crate::upstream::{Upstream, UpstreamFields, upstream};
 use crate::upstream_id::UpstreamId;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::num::NonZeroU16;
 use std::path::Path;
@@ -214,6 +215,17 @@ impl Config {
             .iter()
             .chain(collectors)
             .chain(self.sources.iter().filter_map(RemoteSource::upstream))
+    }
+
+    /// The fields of requests that identify clients to upstreams: clients may not write them, on any route. A policy that no route meets
+    /// identifies nobody.
+    pub fn identity_fields(&self) -> impl Iterator<Item = &HeaderName> {
+        let met = self
+            .routes
+            .iter()
+            .flat_map(|route| PolicyKind::ALL.iter().filter_map(|kind| route.policies.of(*kind)));
+        let met: BTreeSet<_> = met.collect();
+        met.into_iter().flat_map(|id| self.policies[id.index()].policy.identity_fields())
     }
 
     /// The policies that those of a route are, in the order in which requests meet them.

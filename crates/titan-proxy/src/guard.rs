@@ -101,7 +101,7 @@ impl Guard {
         names.add(FieldName::Forwarded.as_str(), of_forwarded);
         let id = config.forwarding.request_id.as_ref().map(HeaderName::as_str);
         id.into_iter().for_each(|name| names.add(name, Writers::Proxies));
-        let told = config.policies.iter().flat_map(|named| named.policy.identity_fields());
+        let told = config.identity_fields();
         told.for_each(|name| names.add(name.as_str(), Writers::Gateway));
         let mirrors = |route: &Route| matches!(&route.action, Action::Proxy(proxy) if !proxy.mirrors.is_empty());
         let marks_copies = config.routes.iter().any(mirrors);
@@ -375,6 +375,21 @@ upstreams:
             assert!(in_head(is_trusted, &OWN).is_empty());
         }
         assert!(in_trailers(&OWN).is_empty());
+    }
+
+    #[test]
+    fn a_policy_that_no_route_meets_takes_no_field_from_clients() {
+        let with = |apply: &str| {
+            let text = format!(
+                "listeners: [':0']\nroutes: [{{ prefix: /, respond: 204{apply} }}]\npolicies: {{ p: {{ jwt: {{ headers: {{ X-Role: sub }}, \
+                 providers: {{ algorithms: HS256, keys: {{ secret_file: k }} }} }} }} }}"
+            );
+            let config = Config::parse("test", &text).unwrap_or_else(|report| panic!("{report}"));
+            let mut head = fields(&["X-Role"]);
+            Guard::new(&config).strip_head(false, &mut head);
+            head.iter().count()
+        };
+        assert_eq!((with(""), with(", apply: p")), (1, 0));
     }
 
     #[test]

@@ -285,7 +285,7 @@ fn certificate(before: &Route, after: &Route) -> Option<String> {
 /// Fields that only the gateway could write before, on all routes, and that clients can write themselves now.
 pub(super) fn opened_fields(old: &Config, new: &Config) -> Vec<Weaker> {
     let fields = |config: &'_ Config| -> BTreeMap<String, String> {
-        let names = config.policies.iter().flat_map(|it| it.policy.identity_fields());
+        let names = config.identity_fields();
         names.map(|name| (name.as_str().to_ascii_lowercase(), name.as_str().to_owned())).collect()
     };
     let now = fields(new);

@@ -1,11 +1,12 @@
 //! What policies need of one another.
 
-use super::{Credential, Policies, Policy};
+use super::{Credential, Policies, Policy, PolicyId, PolicyKind};
 use crate::diagnostic::Diagnostic;
 use crate::location::Span;
 use crate::read::Reading;
 use crate::readers::Named;
 use crate::token::Name;
+use std::collections::BTreeSet;
 
 type Declared = [Named<Name, Option<Policy>>];
 
@@ -29,7 +30,7 @@ pub(crate) fn check_optional_tokens(
     all: &Declared,
     to: &mut Reading<'_>,
 ) {
-    let declared = |id: super::PolicyId| &all[id.index()];
+    let declared = |id: PolicyId| &all[id.index()];
     let (Some(jwt), Some(authorise)) =
         (in_force.jwt.map(declared), in_force.authorise.map(declared))
     else {
@@ -79,7 +80,7 @@ pub(crate) fn check_credentials(
     all: &Declared,
     to: &mut Reading<'_>,
 ) {
-    let declared = |id: super::PolicyId| &all[id.index()];
+    let declared = |id: PolicyId| &all[id.index()];
     let (Some(jwt), Some(authorise)) =
         (in_force.jwt.map(declared), in_force.authorise.map(declared))
     else {
@@ -121,16 +122,24 @@ pub(crate) fn check_certificates(
 }
 
 /// Whether the fields that keys come in are left to clients: what they send in those that tell upstreams of them is
-/// removed before any policy looks.
-pub(crate) fn check_key_fields(all: &Declared, to: &mut Reading<'_>) {
-    for Named { key_span, value, .. } in all {
+/// removed before any policy looks. Policies that no route meets do nothing.
+pub(crate) fn check_key_fields(
+    all: &Declared,
+    in_force: &[Option<Policies>],
+    to: &mut Reading<'_>,
+) {
+    let met = in_force.iter().flatten();
+    let met = met.flat_map(|it| PolicyKind::ALL.iter().filter_map(|kind| it.of(*kind)));
+    let met: BTreeSet<PolicyId> = met.collect();
+    let met: Vec<_> = met.into_iter().filter_map(|id| all.get(id.index())).collect();
+    for Named { key_span, value, .. } in &met {
         let Some(Policy::Authorise(it)) = value else { continue };
         let Some(keys) = &it.api_keys else { continue };
         let tells = |policy: &Policy| {
             let told = policy.identity_fields();
             told.iter().any(|it| it.is_alike(&keys.header))
         };
-        let teller = all.iter().find(|it| it.value.as_ref().is_some_and(tells));
+        let teller = met.iter().find(|it| it.value.as_ref().is_some_and(tells));
         if let Some(teller) = teller {
             let message = format!("no API key could arrive in `{}`", keys.header.as_str());
             let error = Diagnostic::error(*key_span, message);
