@@ -288,7 +288,7 @@ impl Pages {
         let not_yet = match self.status.is_ready() {
             true if is_fed => return Response::new(Status::OK, TEXT, "ready\n"),
             true => "a source has not delivered yet\n",
-            false if self.status.lacks_keys() => "token keys have not been fetched yet\n",
+            false if self.status.awaits_keys() => "token keys have not been fetched yet\n",
             false => "draining\n",
         };
         Response::new(Status::SERVICE_UNAVAILABLE, TEXT, not_yet)

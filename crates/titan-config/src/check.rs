@@ -507,7 +507,8 @@ fn finish(
     routes.shrink_to_fit();
     let policies = policies.into_iter().map(|Named { key: name, key_span, value }| {
         let location = key_span.start;
-        Some(NamedPolicy { name, policy: value?, location })
+        let is_delivered = sources.with(key_span).is_delivered();
+        Some(NamedPolicy { name, policy: value?, location, is_delivered })
     });
     let listeners = listeners.into_iter().map(|draft| Some(draft?.listener));
     let listeners = listeners.collect::<Option<Vec<Listener>>>()?;

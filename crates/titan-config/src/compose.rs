@@ -167,7 +167,7 @@ impl Composer<'_, '_> {
     fn take_document(&mut self, document: Document, local_files: bool) {
         let Document { name, directory, identity: _, text } = document;
         let made = |file| Source::new(file, &name, directory, &text).confined(!local_files);
-        let file = self.sources.push(made);
+        let file = self.sources.push(|file| made(file).delivered());
         self.total += text.len();
         self.delivered += 1;
         if self.delivered > MAX_DELIVERED || self.total > MAX_FILES_TOTAL {

@@ -221,6 +221,8 @@ pub struct NamedPolicy {
     pub policy: Policy,
     /// Where the file declares it.
     pub location: Location,
+    /// Whether a source has delivered it, and no file of the gateway declares it.
+    pub is_delivered: bool,
 }
 
 /// The place of a policy in [`crate::Config::policies`].

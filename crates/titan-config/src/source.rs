@@ -102,6 +102,8 @@ pub(crate) struct Source {
     directory: PathBuf,
     /// Whether it may name nothing of this machine.
     is_confined: bool,
+    /// Whether a source has delivered it.
+    is_delivered: bool,
     text: String,
     /// Where each line starts in `text`.
     starts: Vec<usize>,
@@ -124,12 +126,23 @@ impl Source {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let starts = std::iter::once(0).chain(line_starts(text)).collect();
         let (name, text) = (name.to_owned(), text.to_owned());
-        Source { file, name, directory, is_confined: false, text, starts }
+        let (is_confined, is_delivered) = (false, false);
+        Source { file, name, directory, is_confined, is_delivered, text, starts }
     }
 
     /// The same, which may name nothing of this machine where that is so.
     pub(crate) fn confined(self, is_confined: bool) -> Source {
         Source { is_confined, ..self }
+    }
+
+    /// The same, as a source has delivered it.
+    pub(crate) fn delivered(self) -> Source {
+        Source { is_delivered: true, ..self }
+    }
+
+    /// Whether a source has delivered it.
+    pub(crate) fn is_delivered(&self) -> bool {
+        self.is_delivered
     }
 
     /// Whether it may name nothing of this machine: no files, no variables.

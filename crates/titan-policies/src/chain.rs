@@ -35,6 +35,8 @@ pub struct Chains {
     policies: Box<[Ready]>,
     /// The section of each.
     sections: Vec<Policy>,
+    /// Whether a source has delivered each.
+    are_delivered: Vec<bool>,
 }
 
 /// What policies have counted, also after a reload. It keeps none of them.
@@ -103,7 +105,8 @@ impl Chains {
         });
         let none = Chain { cors, ..Chain::default() };
         let sections = config.policies.iter().map(|named| named.policy.clone()).collect();
-        Chains { by_route, none, policies, sections }
+        let are_delivered = config.policies.iter().map(|named| named.is_delivered).collect();
+        Chains { by_route, none, policies, sections, are_delivered }
     }
 
     /// The credentials of its policies, as the files have them now.
@@ -138,19 +141,29 @@ impl Chains {
         })
     }
 
-    /// Whether some policy waits for keys.
+    /// Whether some policy of the gateway's own files waits for keys. Whoever writes one that a source delivers may name a server which
+    /// never responds: its own tokens get 503 then, and nothing else waits.
     pub fn lacks_keys(&self) -> bool {
-        self.token_policies().any(|jwt| jwt.lacks_keys())
+        self.own_token_policies().any(|jwt| jwt.lacks_keys())
     }
 
-    /// What has gone wrong with keys that are fetched since this was asked last.
+    /// What has gone wrong with their keys since this was asked last.
     pub fn take_key_failures(&self) -> Vec<String> {
-        self.token_policies().flat_map(|jwt| jwt.take_failures()).collect()
+        self.own_token_policies().flat_map(|jwt| jwt.take_failures()).collect()
     }
 
     /// How the key sets are doing that are fetched.
     pub fn key_sets(&self) -> Vec<KeySetStatus> {
         self.token_policies().flat_map(|jwt| jwt.key_sets()).collect()
+    }
+
+    fn own_token_policies(&self) -> impl Iterator<Item = &Arc<jwt::Jwt>> {
+        let own =
+            self.policies.iter().zip(&self.are_delivered).filter(|(_, delivered)| !**delivered);
+        own.filter_map(|(ready, _)| match ready {
+            Ready::Jwt(jwt) => Some(&jwt.policy),
+            _ => None,
+        })
     }
 
     fn token_policies(&self) -> impl Iterator<Item = &Arc<jwt::Jwt>> {

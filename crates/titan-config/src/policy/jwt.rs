@@ -109,7 +109,7 @@ section! {
         /// A file with a key set (RFC 7517).
         pub(crate) jwks: Option<PathBuf> = optional("", file()),
         /// The URL of a key set, which is fetched in the background. Until it has been fetched, requests get 503, and
-        /// `/readyz` says so. A plain string sets `url` alone.
+        /// `/readyz` says so for a minute, unless a source has delivered the policy. A plain string sets `url` alone.
         pub(crate) jwks_url: Option<JwksUrl> = optional("", jwks_url()),
     }
 }

@@ -8,6 +8,7 @@ use crate::tls_route::TlsRouteStatus;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use titan_io::counter::Counted;
 use titan_io::exemplar;
 use titan_io::io::Phase;
@@ -30,7 +31,13 @@ pub struct Status {
     certificates: Arc<ArcSwap<Vec<CertificateStatus>>>,
     retired: Arc<Retired>,
     phase: watch::Receiver<Phase>,
+    /// When the gateway began.
+    began: Instant,
 }
+
+/// How long after the start a gateway is not ready because keys of tokens are missing: a server of keys that does not respond must not
+/// keep all gateways of a fleet from the routes that need none.
+const KEYS_AT_START: Duration = Duration::from_secs(60);
 
 /// A certificate of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,17 +56,17 @@ impl Status {
         phase: watch::Receiver<Phase>,
     ) -> Status {
         let (current, certificates) = (Arc::clone(current), Arc::clone(certificates));
-        Status { current, certificates, retired: Arc::clone(retired), phase }
+        Status { current, certificates, retired: Arc::clone(retired), phase, began: Instant::now() }
     }
 
-    /// Whether it accepts connections and will for a while, and can judge every token.
+    /// Whether it accepts connections and will for a while, and does not wait for keys of tokens.
     pub fn is_ready(&self) -> bool {
-        *self.phase.borrow() == Phase::Serve && !self.lacks_keys()
+        *self.phase.borrow() == Phase::Serve && !self.awaits_keys()
     }
 
-    /// Whether keys of tokens have not come yet.
-    pub fn lacks_keys(&self) -> bool {
-        self.current.load().chains.lacks_keys()
+    /// Whether keys of tokens have not come yet that its own files name, and it has not waited for them long enough.
+    pub fn awaits_keys(&self) -> bool {
+        self.began.elapsed() < KEYS_AT_START && self.current.load().chains.lacks_keys()
     }
 
     /// The last exchanges.
