@@ -46,6 +46,8 @@ struct Known {
     /// Whether it delivers nothing more: its thread has ended.
     is_over: bool,
     latest: Option<Arc<Delivery>>,
+    /// What was tried last of it, or is being tried: what comes meanwhile is not judged by that.
+    tried: Option<Arc<Delivery>>,
     /// Documents that are held back, each with the reason.
     held: BTreeMap<String, String>,
     revision: Option<String>,
@@ -176,6 +178,7 @@ impl Sources {
             source,
             is_over: false,
             latest: None,
+            tried: None,
             held: BTreeMap::new(),
             revision: kept.map(|kept| kept.revision.clone()),
             signed_at,
@@ -238,7 +241,8 @@ impl Sources {
         }
         let name = self.due.take()?;
         let mut wanted = Texts::new();
-        for (source, known) in &self.known {
+        for (source, known) in &mut self.known {
+            known.tried.clone_from(&known.latest);
             match &known.latest {
                 Some(delivery) => wanted.extend(delivery.documents().iter().map(|document| {
                     let name = DocumentName::new(source, &document.name);
@@ -258,19 +262,19 @@ impl Sources {
         self.again = (!held.is_empty()).then(|| now + AGAIN);
         let mut events = Vec::new();
         for (source, known) in &mut self.known {
-            let Some(latest) = known.latest.clone() else { continue };
+            let Some(tried) = known.tried.clone() else { continue };
             let of_source = held.iter().filter(|(name, _)| name.source == *source);
             let refused = of_source.map(|(name, why)| (name.document.clone(), why.clone()));
             let mut refused: BTreeMap<_, _> = refused.collect();
-            refused.extend(latest.skipped().clone());
+            refused.extend(tried.skipped().clone());
             events.extend(held_back(source, (&known.held, &refused)));
             if refused.is_empty() {
-                known.signed_at = latest.signing_time();
+                known.signed_at = tried.signing_time();
             }
-            known.revision = Some(latest.revision().to_owned());
+            known.revision = Some(tried.revision().to_owned());
             known.held.clone_from(&refused);
             known.inlet.judge(Verdict {
-                revision: latest.revision().to_owned(),
+                revision: tried.revision().to_owned(),
                 refused,
                 in_force: true,
             });
@@ -282,8 +286,8 @@ impl Sources {
     pub(super) fn note_failed(&mut self, now: Instant) {
         self.again = Some(now + RETRY);
         for known in self.known.values() {
-            let Some(latest) = &known.latest else { continue };
-            let revision = latest.revision().to_owned();
+            let Some(tried) = &known.tried else { continue };
+            let revision = tried.revision().to_owned();
             known.inlet.judge(Verdict { revision, ..Verdict::default() });
         }
     }
@@ -457,6 +461,45 @@ mod tests {
         fn kept(&self, _: &str) -> Endpoints {
             Endpoints::new()
         }
+    }
+
+    #[test]
+    fn what_comes_during_an_attempt_is_not_judged_by_it() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let (program, log) = (Arc::new(Given(Mutex::new(None))), Log::default());
+        let mut sources = Sources::none(program, Feeds::default());
+        let (mut outlet, inlet) = titan_sources::outlet::outlet("s");
+        let text = "listeners: ':80'\nroutes: { respond: 404 }\nsources: { s: { kubernetes: {} } }";
+        let config = Config::parse("titan.yaml", text).unwrap();
+        let source = Source::new(&config.sources[0], &config.resolver, &Files::default()).unwrap();
+        let known = Known {
+            source,
+            inlet,
+            is_over: false,
+            latest: None,
+            tried: None,
+            held: BTreeMap::new(),
+            revision: None,
+            signed_at: None,
+            is_failing: false,
+            warned: None,
+        };
+        sources.known.insert("s".to_owned(), known);
+        let now = Instant::now();
+        let mut deliver = |sources: &mut Sources, revision: &str| {
+            let delivery = Arc::new(Delivery::new(revision, Vec::new()).unwrap());
+            sources.take(News::Delivered("s".to_owned(), Some(delivery)), &log);
+        };
+        deliver(&mut sources, "1");
+        sources.take_due(now).unwrap();
+        deliver(&mut sources, "2");
+        sources.note_tried(&Held::new(), now);
+        let verdict = runtime.block_on(outlet.verdicts()).unwrap();
+        assert_eq!((verdict.revision.as_str(), verdict.in_force), ("1", true));
+        sources.take_due(now).unwrap();
+        sources.note_failed(now);
+        let verdict = runtime.block_on(outlet.verdicts()).unwrap();
+        assert_eq!((verdict.revision.as_str(), verdict.in_force), ("2", false));
     }
 
     #[test]
