@@ -238,11 +238,14 @@ type titan struct {
 // start runs a gateway whose state is in the directory.
 func start(t *testing.T, directory, kubeconfig string) *titan {
 	t.Helper()
-	return startWith(t, directory, kubeconfig, "127.0.0.1:8484", probes)
+	return startWith(t, directory, kubeconfig, place{"127.0.0.1:8484", probes, "127.64.0.0/16"})
 }
 
-// startWith runs one with these addresses of its admin interface.
-func startWith(t *testing.T, directory, kubeconfig, admin, probes string) *titan {
+// A place has the addresses of a gateway's admin interface, and the network of those that it listens on.
+type place struct{ admin, probes, network string }
+
+// startWith runs one at a place. Two gateways never share an address: the second one finds it in use.
+func startWith(t *testing.T, directory, kubeconfig string, at place) *titan {
 	t.Helper()
 	program := os.Getenv("TITAN_PROGRAM")
 	if program == "" {
@@ -250,7 +253,7 @@ func startWith(t *testing.T, directory, kubeconfig, admin, probes string) *titan
 	}
 	folder := t.TempDir()
 	settings := filepath.Join(folder, "titan.yaml")
-	text := fmt.Sprintf("workers: 1\nadmin: { address: %q, socket: %q, probes: %q }\n", admin, filepath.Join(directory, "admin.sock"), probes)
+	text := fmt.Sprintf("workers: 1\nadmin: { address: %q, socket: %q, probes: %q }\n", at.admin, filepath.Join(directory, "admin.sock"), at.probes)
 	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +261,7 @@ func startWith(t *testing.T, directory, kubeconfig, admin, probes string) *titan
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command(program, "kubernetes", "--kubeconfig", kubeconfig, "--address", "127.64.0.0/16",
+	command := exec.Command(program, "kubernetes", "--kubeconfig", kubeconfig, "--address", at.network,
 		"--directory", directory, settings)
 	command.Stdout, command.Stderr = log, log
 	if err := command.Start(); err != nil {
