@@ -52,8 +52,8 @@ pub(crate) struct Backends<'c> {
     pub(crate) titan: policies::Policies<'c>,
     documents: BTreeMap<String, Value>,
     pods: Pods,
-    /// Services that routes name and that have no pods.
-    waiting: BTreeSet<Key>,
+    /// What upstreams would follow that have no pods.
+    waiting: BTreeSet<String>,
 }
 
 /// What came of all that routes name.
@@ -61,8 +61,8 @@ pub(crate) struct Resolved<'c> {
     /// The documents with the upstreams, by name.
     pub(crate) documents: BTreeMap<String, Value>,
     pub(crate) pods: Pods,
-    /// Services that routes name and that have no pods.
-    pub(crate) waiting: BTreeSet<Key>,
+    /// What upstreams would follow that have no pods.
+    pub(crate) waiting: BTreeSet<String>,
     /// TLS to pods.
     pub(crate) tls: Policies<'c>,
     /// Titan's own policies.
@@ -75,13 +75,13 @@ fn feed_of(service: &Key, port: u16) -> String {
 }
 
 /// Where the pods of a service are now, by the feeds among those that were told before for which that is elsewhere. `None` where
-/// documents say something else now: because its first pod is there, or its last one is gone. `waiting` are services without pods
-/// that routes name.
+/// documents say something else now: because its first pod is there, or its last one is gone. `waiting` are the feeds without pods
+/// that routes need.
 pub(crate) fn moved(
     cluster: &Cluster,
     service: &Key,
     told: &Pods,
-    waiting: &BTreeSet<Key>,
+    waiting: &BTreeSet<String>,
 ) -> Option<Pods> {
     let mut moved = Pods::new();
     let Some(object) = cluster.services.get(service) else { return Some(moved) };
@@ -89,7 +89,7 @@ pub(crate) fn moved(
     for port in &object.spec.ports {
         let feed = feed_of(service, port.port);
         let before = told.get(&feed);
-        if before.is_none() && !waiting.contains(service) {
+        if before.is_none() && !waiting.contains(&feed) {
             continue;
         }
         let now = pods_of(&slices, object, port);
@@ -157,8 +157,9 @@ impl<'c> Backends<'c> {
         let Some(said) = said else { return Ok(Backend::Insecure) };
         let slices = self.slices.get(key).into_iter().flatten().copied();
         let pods = pods_of(&slices, service, port);
+        let feed = feed_of(key, port.port);
         if pods.is_empty() {
-            self.waiting.insert(key.clone());
+            self.waiting.insert(feed);
             return Ok(Backend::NoPods);
         }
         let certificate = match tls {
@@ -167,7 +168,6 @@ impl<'c> Backends<'c> {
         };
         let number = port.port.to_string();
         // Pods come and go more often than anything else: no document says which there are.
-        let feed = feed_of(key, port.port);
         let endpoint = format!("feed:{feed}");
         self.pods.insert(feed, pods);
         let mut upstream = Map::from_iter([("endpoints".to_owned(), json!([endpoint]))]);
@@ -302,7 +302,8 @@ mod tests {
         let feed = feed_of(&service, 80);
         let address = |text: &str| -> SocketAddr { text.parse().unwrap() };
         let told = Pods::from([(feed.clone(), vec![address("10.0.0.1:8080")])]);
-        let waits = BTreeSet::from([service.clone()]);
+        let waits = BTreeSet::from([feed.clone()]);
+        let other_port = BTreeSet::from([feed_of(&service, 81)]);
         let one = |text: &str| Some(Pods::from([(feed.clone(), vec![address(text)])]));
         for (pods, told, waiting, expected) in [
             (json!(["10.0.0.2"]), &told, &BTreeSet::new(), one("10.0.0.2:8080")),
@@ -310,6 +311,8 @@ mod tests {
             (json!([]), &told, &BTreeSet::new(), None),
             (json!(["10.0.0.2"]), &Pods::new(), &waits, None),
             (json!([]), &Pods::new(), &waits, Some(Pods::new())),
+            // It is another port that routes wait for.
+            (json!(["10.0.0.2"]), &Pods::new(), &other_port, Some(Pods::new())),
             // No route names it.
             (json!(["10.0.0.2"]), &Pods::new(), &BTreeSet::new(), Some(Pods::new())),
         ] {

@@ -7,18 +7,19 @@
 //!             (Election)
 //! ```
 //!
-//! A burst of news is translated once. Pods that come and go are not translated, but for the first and the last one of a service. An API
+//! One delivery waits for its verdict at a time, so that each has one, and the disk has the files of what is in force and of that
+//! one delivery. A burst of news is translated once. Pods that come and go are not translated, but for the first and the last one of a service. An API
 //! server that cannot be reached leaves all as it is.
 
 use crate::backends::{self, Pods};
-use crate::credentials::Vault;
+use crate::credentials::{Vault, named_in};
+use crate::deliveries::{Deliveries, Files, Sent};
 use crate::election::Election;
 use crate::folder::Folder;
 use crate::objects::Key;
-use crate::room::fitting;
 use crate::settings::Settings;
 use crate::standing::Standing;
-use crate::translate::{Translation, translate};
+use crate::translate::{Judgements, Translation, translate};
 use crate::watch::{Followed, Watched};
 use crate::writer;
 use k8s_openapi::jiff::Timestamp;
@@ -28,9 +29,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
-use titan_sources::delivery::Delivery;
+use titan_sources::delivery::{Delivery, Document};
 use titan_sources::outlet::{Outlet, Verdict};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -82,12 +82,17 @@ const MOVING: Duration = Duration::from_millis(200);
 /// After how long what could not be delivered is tried again.
 const AGAIN: Duration = Duration::from_secs(10);
 
+/// After how long a route that was refused with its policies, and is closed, is tried again: what was in its way may have passed.
+const CLOSED: Duration = Duration::from_secs(60);
+
 /// A controller that is about to run.
 pub struct Controller {
     client: Client,
     namespaces: Vec<String>,
     settings: Settings,
     folder: Folder,
+    /// The files of documents that are in force from before.
+    in_force: Files,
 }
 
 impl Connection {
@@ -103,12 +108,19 @@ impl Connection {
 }
 
 impl Controller {
-    /// Reads how the API server is reached, and makes the folder of the settings. Nothing is asked of the API server yet.
-    pub async fn new(connection: &Connection, settings: Settings) -> Result<Controller, Unable> {
+    /// Reads how the API server is reached, and makes the folder of the settings. Nothing is asked of the API server yet. `in_force` are
+    /// the texts of the documents that are in force from before, by name.
+    pub async fn new<'t>(
+        connection: &Connection,
+        settings: Settings,
+        in_force: impl IntoIterator<Item = (&'t str, &'t str)>,
+    ) -> Result<Controller, Unable> {
         let client = connection.client().await?;
         let folder = Folder::open(&settings.folder);
         let folder = folder.map_err(|error| Unable::Folder(settings.folder.clone(), error))?;
-        Ok(Controller { client, namespaces: connection.namespaces.clone(), settings, folder })
+        let in_force = in_force.into_iter().map(|(name, text)| (name.to_owned(), named_in(text)));
+        let (namespaces, in_force) = (connection.namespaces.clone(), in_force.collect());
+        Ok(Controller { client, namespaces, settings, folder, in_force })
     }
 
     /// Runs until the program takes nothing more. `publish` is told where pods listen, before documents that need them are delivered;
@@ -119,7 +131,7 @@ impl Controller {
         publish: impl FnMut(&Pods),
         complain: impl Fn(String) + Clone + 'static,
     ) {
-        let Controller { client, namespaces, settings, folder } = self;
+        let Controller { client, namespaces, settings, folder, in_force } = self;
         let watched = Watched::new(&client, &namespaces);
         let (statuses, wanted) = watch::channel(Vec::new());
         let (leading, leads) = watch::channel(false);
@@ -130,7 +142,9 @@ impl Controller {
             folder,
             outlet,
             standing: Standing::default(),
-            delivered: Delivered::default(),
+            judgements: Judgements::default(),
+            delivered: Deliveries { in_force, ..Deliveries::default() },
+            closed: BTreeMap::new(),
             undelivered: None,
             pods: Pods::new(),
             waiting: BTreeSet::new(),
@@ -162,13 +176,16 @@ struct Running {
     folder: Folder,
     outlet: Outlet,
     standing: Standing,
-    delivered: Delivered,
+    judgements: Judgements,
+    delivered: Deliveries,
+    /// When documents are delivered again as the cluster says them whose routes are closed.
+    closed: BTreeMap<String, Instant>,
     /// Why what there is now could not be delivered.
     undelivered: Option<String>,
     /// Where pods listen, as was told last.
     pods: Pods,
-    /// The services that routes name and that have no pods.
-    waiting: BTreeSet<Key>,
+    /// What upstreams would follow that have no pods.
+    waiting: BTreeSet<String>,
     /// The services whose pods have come or gone since, and when that is told.
     moved: BTreeSet<Key>,
     moving: Option<Instant>,
@@ -179,22 +196,6 @@ struct Running {
     statuses: watch::Sender<Vec<crate::statuses::StatusChange>>,
 }
 
-/// What was delivered last.
-#[derive(Default)]
-struct Delivered {
-    number: u64,
-    documents: Arc<BTreeMap<String, String>>,
-    /// Those that there was no room for, and why.
-    left_out: BTreeMap<String, String>,
-    vault: Vault,
-}
-
-impl Delivered {
-    fn has(&self, document: &str) -> bool {
-        self.documents.contains_key(document) && !self.left_out.contains_key(document)
-    }
-}
-
 impl Running {
     async fn run(&mut self, mut publish: impl FnMut(&Pods), complain: &impl Fn(String)) {
         loop {
@@ -203,6 +204,7 @@ impl Running {
                 .filter(|_| self.watched.is_complete())
                 .map(|(quiet, late)| quiet.min(late));
             let moving = self.moving.filter(|_| self.watched.is_complete());
+            let again = self.closed.values().min().copied();
             tokio::select! {
                 news = self.watched.next() => {
                     let Some(news) = news else { return };
@@ -224,6 +226,9 @@ impl Running {
                 () = reach(moving) => {
                     self.follow_pods(&mut publish);
                 }
+                () = reach(again) => {
+                    self.open_again();
+                }
                 () = reach(due) => {
                     self.due = None;
                     self.translate(&mut publish, complain);
@@ -241,7 +246,7 @@ impl Running {
 
     fn note_change(&mut self) {
         let now = Instant::now();
-        let late = self.due.map_or(now + PATIENCE, |(_, late)| late);
+        let late = self.due.map_or(now + PATIENCE, |(_, late)| late.min(now + PATIENCE));
         self.due = Some((now + QUIET, late));
     }
 
@@ -272,22 +277,23 @@ impl Running {
     fn translate(&mut self, publish: &mut impl FnMut(&Pods), complain: &impl Fn(String)) {
         let seconds = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
         let (cluster, now) = (&self.watched.cluster, seconds.to_string());
-        let Translation { documents, pods, waiting, vault, statuses, warnings } =
-            translate(cluster, &self.settings, &self.standing, &now);
+        let known = (&self.standing, &mut self.judgements);
+        let mut translation = translate(cluster, &self.settings, known, &now);
+        let (warnings, statuses) =
+            (std::mem::take(&mut translation.warnings), std::mem::take(&mut translation.statuses));
         warnings.difference(&self.warnings).for_each(|it| complain(it.clone()));
         self.warnings = warnings;
-        self.waiting = waiting;
+        self.waiting = std::mem::take(&mut translation.waiting);
+        let pods = std::mem::take(&mut translation.pods);
         if pods != self.pods {
             publish(&pods);
             self.pods = pods;
         }
-        let is_news = self.delivered.number == 0 || documents != *self.delivered.documents;
-        let failure = if is_news { self.deliver(documents, vault).err() } else { None };
-        if let Some(why) = &failure {
+        self.undelivered = self.follow(translation);
+        if let Some(why) = &self.undelivered {
             complain(why.clone());
             self.due = Some((Instant::now() + AGAIN, Instant::now() + AGAIN));
         }
-        self.undelivered = failure;
         self.tell_health();
         self.statuses.send_if_modified(|before| {
             let is_other = *before != statuses;
@@ -296,38 +302,81 @@ impl Running {
         });
     }
 
-    fn deliver(&mut self, documents: BTreeMap<String, String>, vault: Vault) -> Result<(), String> {
-        self.folder.write(&vault).map_err(|error| {
+    /// Delivers what there is now, unless that is what was delivered last, or that waits for its verdict. Returns why it cannot.
+    fn follow(&mut self, translation: Translation) -> Option<String> {
+        if !self.delivered.is_news(&translation.documents) {
+            return None;
+        }
+        let now = Instant::now();
+        match self.delivered.overdue().filter(|overdue| now < *overdue) {
+            // Its verdict has all translated anew.
+            Some(overdue) => {
+                self.due = Some((overdue, overdue));
+                None
+            }
+            None => self.deliver(translation).err(),
+        }
+    }
+
+    fn deliver(&mut self, translation: Translation) -> Result<(), String> {
+        let Translation { documents, vault, left_out, forms, .. } = translation;
+        self.write(&vault).map_err(|error| {
             format!("cannot write certificates to {}: {error}", self.settings.folder.display())
         })?;
         let number = self.delivered.number + 1;
-        let (written, left_out) = fitting(&documents, |name| self.delivered.has(name));
-        let delivery = Delivery::new(number.to_string(), written);
+        let written = documents.iter();
+        let written =
+            written.map(|(name, text)| Document { name: name.clone(), text: text.clone() });
+        let delivery = Delivery::new(number.to_string(), written.collect());
         let delivery =
             delivery.map_err(|bad| format!("what the cluster has cannot be served: {bad}"))?;
-        let skipped = left_out.iter().map(|(name, why)| (name.clone().into_bytes(), why.clone()));
+        let skipped = left_out.into_iter().map(|(name, why)| (name.into_bytes(), why));
         let delivery = delivery.without(skipped);
-        self.delivered = Delivered { number, documents: Arc::new(documents), left_out, vault };
+        let files = documents.iter().map(|(name, text)| (name.clone(), named_in(text)));
+        let files = files.filter(|(_, files)| !files.is_empty()).collect();
+        let at = Instant::now();
+        let sent = Sent { number, documents, forms, files, at, is_judged: false };
+        self.delivered.note_sent(sent);
         self.outlet.deliver(delivery);
         Ok(())
     }
 
+    /// Writes the files of a delivery, where those of the last one were: what is in force of it stays.
+    fn write(&mut self, vault: &Vault) -> io::Result<()> {
+        let mut stay = self.delivered.files();
+        if self.delivered.overdue().is_none() {
+            stay = self.delivered.in_force.values().flatten().cloned().collect();
+        }
+        stay.extend(vault.files().keys().cloned());
+        self.folder.keep(&stay)?;
+        self.folder.write(vault)
+    }
+
     fn note_verdict(&mut self, verdict: &Verdict, complain: &impl Fn(String)) {
-        // That on what was replaced meanwhile says nothing of what is there now.
-        if verdict.revision != self.delivered.number.to_string() {
+        if !self.delivered.note_verdict(verdict, &mut self.standing) {
             return;
         }
-        let documents = self.delivered.documents.keys().map(String::as_str);
-        let mut refused = verdict.refused.clone();
-        refused.extend(self.delivered.left_out.clone());
-        self.standing.note(documents, &refused, verdict.in_force);
-        // What a document said before may be in force in its place, with the files that it named.
-        if verdict.in_force
-            && verdict.refused.is_empty()
-            && let Err(error) = self.folder.keep(&self.delivered.vault)
-        {
+        let again = Instant::now() + CLOSED;
+        if let Some(judged) = self.delivered.sent.front() {
+            for (document, why) in &verdict.refused {
+                if let Some(form) = judged.forms.get(document) {
+                    self.standing.note_refused_form(document, form.clone(), why);
+                    self.closed.insert(document.clone(), again);
+                }
+            }
+        }
+        if let Err(error) = self.folder.keep(&self.delivered.files()) {
             complain(format!("cannot remove old certificates: {error}"));
         }
+        self.note_change();
+    }
+
+    /// Has those tried again whose time has come.
+    fn open_again(&mut self) {
+        let now = Instant::now();
+        let due = self.closed.iter().filter(|(_, at)| **at <= now);
+        due.for_each(|(document, _)| self.standing.forget_refused_form(document));
+        self.closed.retain(|_, at| *at > now);
         self.note_change();
     }
 }

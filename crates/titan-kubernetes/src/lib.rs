@@ -24,11 +24,13 @@
 //! | which policies a route applies | `policed` |
 //! | connections without HTTP | `tls_routes` |
 //! | what is said of objects | [`statuses`] |
+//! | what a gateway has room for | `room` |
 //! | all of it together | [`translate`] |
 //! | the objects of a cluster as they change | `watch` |
 //! | which of several gateways writes statuses | `election` |
 //! | statuses on their way back | `writer` |
 //! | the folder with certificates | `folder` |
+//! | what was delivered, and what came of it | `deliveries` |
 //! | from news to documents and statuses | [`controller`] |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
@@ -77,6 +79,8 @@ pub mod statuses;
 
 mod tls_routes;
 
+mod room;
+
 pub mod translate;
 
 mod watch;
@@ -87,6 +91,6 @@ mod writer;
 
 mod folder;
 
-mod room;
+mod deliveries;
 
 pub mod controller;

@@ -5,7 +5,7 @@ use crate::cluster::Kind;
 use crate::gateways::{self, Ours, Socket};
 use crate::names::joined;
 use crate::objects::{Key, ParentRef};
-use crate::policies::{Applied, Beside, Chosen, Named, Policies, Target};
+use crate::policies::{self, Applied, Beside, Chosen, Named, Policies, Target};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,29 +65,56 @@ pub(crate) struct Policed {
     pub(crate) policies: Map<String, Value>,
 }
 
-/// Adds what policies say to the fields of a route: to what it does with requests that match `matching`. `own` are the policies of its
-/// filters, which are more specific than all others.
+/// A route before policies say something of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Unpoliced<'r> {
+    /// The document that it is written in.
+    pub(crate) document: &'r str,
+    pub(crate) name: &'r str,
+    /// What of requests it matches.
+    pub(crate) matching: &'r Map<String, Value>,
+    /// What it does with them.
+    pub(crate) fields: &'r Map<String, Value>,
+    /// The policies of its filters, which are more specific than all others.
+    pub(crate) own: &'r Map<String, Value>,
+}
+
+/// Adds what policies say to a route of a rule. Where they do not fit it, those that protect have to.
 pub(crate) fn policed(
     policies: &mut Policies<'_>,
     place: &Place,
     rule: Option<&str>,
-    (name, matching): (&str, &Map<String, Value>),
-    (mut fields, own): (Map<String, Value>, &Map<String, Value>),
+    route: Unpoliced<'_>,
 ) -> Policed {
     let mut targets = place.targets.clone();
     let mut chosen = place.chosen.clone();
-    if let (Some(rule), Some(route)) = (rule, place.targets.last()) {
-        let target = Target::new(route.kind, &route.key, Some(rule));
+    if let (Some(rule), Some(of_route)) = (rule, place.targets.last()) {
+        let target = Target::new(of_route.kind, &of_route.key, Some(rule));
         let gateway = place.targets[0].key.clone();
         let of_rule = std::slice::from_ref(&target);
         chosen.extend(policies.chosen(of_rule, std::iter::once(&gateway)));
         targets.push(target);
     }
-    let mut policies_here = own.clone();
+    policies.note_use(route.document, &chosen);
+    let mut protecting = chosen.clone();
+    protecting.retain(|word, _| policies::protects(word));
+    let mut attempt = |chosen| applied(policies, (place, &targets), chosen, route);
+    attempt(&chosen).or_else(|| attempt(&protecting)).unwrap_or_else(closed)
+}
+
+/// A route with what these say; nothing where it cannot be served so.
+fn applied(
+    policies: &mut Policies<'_>,
+    (place, targets): (&Place, &[Target]),
+    chosen: &Chosen,
+    route: Unpoliced<'_>,
+) -> Option<Policed> {
+    let Unpoliced { name, matching, own, .. } = route;
+    let (mut fields, mut policies_here) = (route.fields.clone(), own.clone());
     if chosen.is_empty() {
-        return Policed { fields, policies: policies_here };
+        return Some(Policed { fields, policies: policies_here });
     }
-    let Applied::Open(named, said) = policies.applied(&chosen) else { return closed() };
+    let Applied::Open(named, said) = policies.applied(chosen) else { return Some(closed()) };
     let mut shared = Map::new();
     for Named { word, name: of_policy, value } in named {
         let same = policies_here.iter().find(|(_, own)| own.get(&word).is_some());
@@ -109,15 +136,14 @@ pub(crate) fn policed(
     }
     let names = policies_here.keys().chain(shared.keys()).cloned();
     fields.insert("apply".to_owned(), names.collect());
-    let mut route = fields.clone();
-    route.extend(matching.clone());
+    let mut whole = fields.clone();
+    whole.extend(matching.clone());
     let mut all = policies_here.clone();
     all.extend(shared);
     let tls = place.socket.has_tls.then_some(place.asks_clients);
-    match policies.fits(&chosen, &targets, &Beside { route: route.into(), policies: all, tls }) {
-        true => Policed { fields, policies: policies_here },
-        false => closed(),
-    }
+    let beside = Beside { route: whole.into(), policies: all, tls };
+    let fits = policies.fits(chosen, targets, &beside);
+    fits.then_some(Policed { fields, policies: policies_here })
 }
 
 /// Requests are refused, where they would be served without what protects them.

@@ -3,23 +3,24 @@
 use crate::attach::{self, Attached, Attaching};
 use crate::backends::{Backend, Backends, Pods, Protocol, Resolved};
 use crate::cluster::{Cluster, Kind};
-use crate::credentials::{Unusable, Vault};
+use crate::credentials::{self, Unusable, Vault};
 use crate::gateways::{self, Ours, Socket};
 use crate::hostname;
 use crate::ingress::{self, annotations::Speaks};
 use crate::matches::{Match, Matching, unsupported};
 use crate::names::joined;
 use crate::objects::{Key, Object, RouteSpec, Rule};
-use crate::policed::{self, Place};
-use crate::policies::Policies;
+use crate::policed::{self, Place, Unpoliced};
+pub use crate::policies::Judgements;
+use crate::policies::{Policies, Policy};
+use crate::room::{self, Fitted};
 use crate::rules::{self, Action, Making};
 use crate::settings::Settings;
-use crate::standing::Standing;
+use crate::standing::{Form, Standing};
 use crate::statuses::{self, Judgement, StatusChange};
 use crate::tls_routes::{self, TlsRoutes};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use titan_sources::literal::document;
 
 /// What follows from all that is known of a cluster.
 pub struct Translation {
@@ -27,10 +28,14 @@ pub struct Translation {
     pub documents: BTreeMap<String, String>,
     /// Where the pods listen that the upstreams in them follow.
     pub pods: Pods,
-    /// The services that routes name and that have no pods.
-    pub waiting: BTreeSet<Key>,
+    /// What upstreams would follow that have no pods.
+    pub waiting: BTreeSet<String>,
     /// The files that they name.
     pub vault: Vault,
+    /// Documents that are not among them, each with the reason.
+    pub left_out: BTreeMap<String, String>,
+    /// How documents with protected routes are delivered.
+    pub forms: BTreeMap<String, Form>,
     /// The statuses that are other than they should be.
     pub statuses: Vec<StatusChange>,
     /// What is not served, and has no status that says so.
@@ -41,7 +46,7 @@ pub struct Translation {
 pub fn translate(
     cluster: &Cluster,
     settings: &Settings,
-    standing: &Standing,
+    (standing, judgements): (&Standing, &mut Judgements),
     now: &str,
 ) -> Translation {
     let mut vault = Vault::default();
@@ -51,7 +56,8 @@ pub fn translate(
     let ingresses = ingress::ingresses(cluster, settings);
     let mut gateways = gateways::judged(cluster, &classes, (settings, &mut vault), &ingresses);
     let keys = gateways.iter().map(|it| it.key).collect();
-    let titan = Policies::judged((cluster, &mut vault, &settings.folder), &keys, standing);
+    let known = (standing, std::mem::take(judgements));
+    let titan = Policies::judged((cluster, &mut vault, &settings.folder), &keys, known);
     let presented = gateways
         .iter()
         .filter_map(|it| Some((it.key.clone(), it.presented.as_ref()?.as_ref().ok()?.clone())));
@@ -62,6 +68,7 @@ pub fn translate(
         backends,
         routes: Vec::new(),
         documents: BTreeMap::new(),
+        ages: BTreeMap::new(),
         judgements: Vec::new(),
     };
 
@@ -75,22 +82,47 @@ pub fn translate(
     translating.write_routes();
     translating.write_listeners(&gateways, &connections);
     translating.judgements.extend(connections.judgements);
-    let Translating { backends, mut documents, judgements, .. } = translating;
-    let Resolved { documents: upstreams, pods, waiting, tls: policies, titan } =
+    let Translating { backends, mut documents, mut ages, judgements: routes, .. } = translating;
+    let Resolved { documents: upstreams, pods, waiting, tls: policies, mut titan } =
         backends.resolved();
     documents.extend(upstreams);
-    documents.extend(titan.documents());
+    let applied = applied(&documents);
+    documents.extend(titan.documents(&applied));
     documents.extend(waits.then(tls_routes::nobody));
+    ages.extend(titan.ages());
 
+    let age = |name: &str| ages.get(name).cloned().unwrap_or_else(|| age_of_service(cluster, name));
+    let Fitted { documents, told, forms } = room::fitting(&documents, age, standing);
+    let standing = &standing.with(&told);
+    titan.note_standing(standing);
     let statuses = statuses::changes(
         (cluster, settings, standing, now),
-        (&classes, &gateways, &judgements, (&policies, &titan)),
+        (&classes, &gateways, &routes, (&policies, &titan)),
         &ingresses,
     );
-    let warnings = statuses::warnings(&judgements, standing);
-    let warnings = warnings.into_iter().chain(ingresses.warnings.iter().cloned()).collect();
-    let documents = documents.into_iter().map(|(name, value)| (name, document(value))).collect();
-    Translation { documents, pods, waiting, vault, statuses, warnings }
+    let warnings = statuses::warnings(&routes, standing).into_iter();
+    let warnings = warnings.chain(ingresses.warnings.iter().cloned());
+    let warnings = warnings.chain(titan.all().flat_map(Policy::warnings)).collect();
+    vault.retain(&documents.values().flat_map(|text| credentials::named_in(text)).collect());
+    *judgements = titan.into_judgements();
+    let mut left_out = told;
+    left_out.retain(|name, _| !documents.contains_key(name));
+    Translation { documents, pods, waiting, vault, left_out, forms, statuses, warnings }
+}
+
+/// The policies that routes apply.
+fn applied(documents: &BTreeMap<String, Value>) -> BTreeSet<String> {
+    let routes = documents.values().filter_map(|it| it["routes"].as_array()).flatten();
+    let names = routes.filter_map(|it| it["apply"].as_array()).flatten();
+    names.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// When the service of a document was made.
+fn age_of_service(cluster: &Cluster, document: &str) -> String {
+    let mut parts = document.split('/').skip(1);
+    let key = parts.next().zip(parts.next()).map(|(namespace, name)| Key::new(namespace, name));
+    let service = key.and_then(|key| cluster.services.get(&key));
+    service.map(|it| it.metadata.creation_timestamp.clone()).unwrap_or_default()
 }
 
 /// What is on its way from one to the other.
@@ -99,6 +131,8 @@ struct Translating<'c> {
     backends: Backends<'c>,
     routes: Vec<Route>,
     documents: BTreeMap<String, Value>,
+    /// When the object of a document was made.
+    ages: BTreeMap<String, String>,
     judgements: Vec<Judgement<'c>>,
 }
 
@@ -163,6 +197,8 @@ impl<'c> Translating<'c> {
             }
             let named = if kind == Kind::Ingress { ingress::of_route(key) } else { key.clone() };
             let document = format!("{}/{named}", kind.name().to_ascii_lowercase());
+            let age = object.metadata.creation_timestamp.clone();
+            self.ages.insert(document.clone(), age);
             let ours = parents.iter().filter(|(_, it)| it.refusal.is_none());
             let named = ours.map(|(_, it)| gateways[it.gateway].key.clone()).collect();
             let made = self.rules(key, object, (kind, protocol), &named);
@@ -233,13 +269,16 @@ impl<'c> Translating<'c> {
                     let number = format!("{match_at}-{place_at}");
                     let name = joined(&[&name, &number]);
                     let fields = action.written(&matching.path, (scheme, socket.port))?;
-                    let policed = policed::policed(
-                        &mut self.backends.titan,
-                        place,
-                        rule.name.as_deref(),
-                        (&name, &matching.written()),
-                        (fields, &action.policies),
-                    );
+                    let unpoliced = Unpoliced {
+                        document,
+                        name: &name,
+                        matching: &matching.written(),
+                        fields: &fields,
+                        own: &action.policies,
+                    };
+                    let rule = rule.name.as_deref();
+                    let policed =
+                        policed::policed(&mut self.backends.titan, place, rule, unpoliced);
                     policies.extend(policed.policies);
                     routes.push(Route {
                         document: document.to_owned(),

@@ -61,7 +61,11 @@ impl Clusters {
         loop {
             let failure = match settings(self.state.as_deref(), name, cluster) {
                 Ok(settings) => {
-                    match Controller::new(&connection(cluster, &self.file), settings).await {
+                    let state = self.state.iter();
+                    let kept: Vec<_> = state.flat_map(|it| kept::documents(it, name)).collect();
+                    let kept = kept.iter().map(|it| (it.name.as_str(), it.text.as_str()));
+                    let connection = connection(cluster, &self.file);
+                    match Controller::new(&connection, settings, kept).await {
                         Ok(controller) => return Some(controller),
                         Err(unable) => unable.to_string(),
                     }

@@ -90,6 +90,12 @@ impl Restored {
     }
 }
 
+/// The documents that were in force of a source, as far as they can be read.
+pub(crate) fn documents(state: &Path, source: &str) -> Vec<Document> {
+    let kept = read(&file_of(&state.join(SOURCES), source));
+    kept.ok().flatten().map(|kept| kept.documents).unwrap_or_default()
+}
+
 /// What that job finds in the state directory; nothing where the directory does not respond.
 pub(crate) fn patiently<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (done, found) = mpsc::sync_channel(1);

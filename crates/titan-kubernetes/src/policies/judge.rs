@@ -1,7 +1,8 @@
 //! What the configuration language says of parts of a configuration.
 
+use crate::names::hash;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use titan_config::{Config, Policy, Severity};
 use titan_sources::literal::document;
@@ -13,12 +14,63 @@ const MAX_COUNTED: u32 = 65_536;
 /// Of so many faults each is told.
 const MAX_TOLD: usize = 3;
 
+/// What was judged, which is kept from one translation to the next: a cluster changes a little at a time.
+#[derive(Debug, Default)]
+pub struct Judgements {
+    known: HashMap<String, Judgement>,
+    round: u64,
+    asked: u64,
+}
+
+/// What came of it, and the last round in which that was asked for.
+#[derive(Debug)]
+struct Judgement {
+    found: Result<BTreeSet<PathBuf>, String>,
+    round: u64,
+}
+
+impl Judgements {
+    /// How often the configuration language was asked.
+    pub fn asked(&self) -> u64 {
+        self.asked
+    }
+
+    /// Ends a round: forgets what was not asked for in it.
+    pub(crate) fn end_round(&mut self) {
+        let round = self.round;
+        self.known.retain(|_, it| it.round == round);
+        self.round += 1;
+    }
+
+    /// [`check`], once for the same sections and files.
+    pub(super) fn check(
+        &mut self,
+        sections: &Value,
+        files: &BTreeSet<PathBuf>,
+    ) -> Result<BTreeSet<PathBuf>, String> {
+        let Judgements { known, round, asked } = self;
+        let judged = known.entry(digest(sections, files)).or_insert_with(|| {
+            *asked += 1;
+            Judgement { found: check(sections, files), round: *round }
+        });
+        judged.round = *round;
+        judged.found.clone()
+    }
+}
+
+/// A digest, as what it is of may be large, and may have secrets in it.
+fn digest(sections: &Value, files: &BTreeSet<PathBuf>) -> String {
+    let mut text = sections.to_string();
+    for file in files {
+        text.push('\n');
+        text.push_str(&file.to_string_lossy());
+    }
+    hash(text.as_bytes())
+}
+
 /// Reads a configuration of these sections, beside a listener where they have none, and checks that it names none but these files.
 /// Returns those that it names. The reason says what, where, and what to do.
-pub(super) fn check(
-    sections: &Value,
-    files: &BTreeSet<PathBuf>,
-) -> Result<BTreeSet<PathBuf>, String> {
+fn check(sections: &Value, files: &BTreeSet<PathBuf>) -> Result<BTreeSet<PathBuf>, String> {
     let mut whole = sections.clone();
     if whole["listeners"].is_null() {
         whole["listeners"] = json!([{ "name": "l", "address": "127.0.0.1:1" }]);

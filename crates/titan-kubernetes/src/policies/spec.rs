@@ -1,9 +1,9 @@
 //! What a TitanPolicy says: from its words, and the secrets and ConfigMaps that it names, to those of the configuration language.
 
-use super::judge;
+use super::judge::Judgements;
 use crate::cluster::{Cluster, FOR_POLICIES, Kind};
-use crate::credentials::Vault;
-use crate::objects::{Key, ReferenceTo, TitanPolicy};
+use crate::credentials::{Purpose, Vault};
+use crate::objects::{Key, ReferenceTo};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -50,6 +50,19 @@ const HARMLESS: [&str; 5] = ["compress", "fault", "retries", "timeouts", "cors"]
 /// An upstream that stands for whichever the service has.
 const SOME: &str = "u";
 
+/// Bytes of what one policy says, without the files that it names.
+const MAX_SAID: usize = 64 << 10;
+/// Bytes of all files of one policy.
+const MAX_FILES: usize = 256 << 10;
+
+/// What policies are read with.
+pub(super) struct Around<'a> {
+    pub(super) cluster: &'a Cluster,
+    pub(super) vault: &'a mut Vault,
+    pub(super) folder: &'a Path,
+    pub(super) judgements: &'a mut Judgements,
+}
+
 /// A key of a secret or a ConfigMap.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -64,25 +77,23 @@ pub(super) fn is_of_services(word: &str) -> bool {
 }
 
 /// Whether requests must not be served without what this word says. A word that is not known may say anything.
-pub(super) fn protects(word: &str) -> bool {
+pub(crate) fn protects(word: &str) -> bool {
     !HARMLESS.contains(&word) && !is_of_services(word)
 }
 
 impl Spec {
-    /// Reads what a policy says, or why it cannot be used.
+    /// Reads what a policy of a namespace says, or why it cannot be used.
     pub(super) fn read(
-        (cluster, vault, folder): (&Cluster, &mut Vault, &Path),
-        (key, policy): (&Key, &TitanPolicy),
+        around: &mut Around<'_>,
+        namespace: &str,
+        said: &Map<String, Value>,
     ) -> Result<Spec, String> {
+        check_size(said)?;
         let mut spec = Spec::default();
-        let mut references = References {
-            cluster,
-            namespace: &key.namespace,
-            vault,
-            folder,
-            files: BTreeMap::new(),
-        };
-        for (word, value) in &policy.spec.said {
+        let Around { cluster, vault, folder, .. } = around;
+        let mut references =
+            References { cluster, namespace, vault, folder, files: BTreeMap::new(), bytes: 0 };
+        for (word, value) in said {
             let mut value = value.clone();
             if word == "authorise" {
                 spec.auth = take_service(&mut value)?;
@@ -107,8 +118,13 @@ impl Spec {
                     .to_owned(),
             );
         }
-        spec.check()?;
+        spec.check(around.judgements)?;
         Ok(spec)
+    }
+
+    /// The words that it says.
+    pub(super) fn words(&self) -> impl Iterator<Item = &String> {
+        self.policies.keys().chain(self.fields.keys()).chain(self.upstream.keys())
     }
 
     /// The service that decides about requests is this upstream.
@@ -118,7 +134,7 @@ impl Spec {
         }
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self, judgements: &mut Judgements) -> Result<(), String> {
         let named = |(word, value): (&String, &Value)| (word.clone(), json!({ word: value }));
         let mut policies: Map<String, Value> = self.policies.iter().map(named).collect();
         if self.auth.is_some() {
@@ -132,7 +148,7 @@ impl Spec {
         let sections =
             json!({ "policies": policies, "routes": [route], "upstreams": { SOME: upstream } });
         let files: BTreeSet<_> = self.files.keys().cloned().collect();
-        let named = judge::check(&sections, &files).map_err(|why| self.told(&why))?;
+        let named = judgements.check(&sections, &files).map_err(|why| self.told(&why))?;
         match named == files {
             true => Ok(()),
             false => {
@@ -149,6 +165,19 @@ impl Spec {
         self.files.iter().fold(why.to_owned(), |why, (file, called)| {
             why.replace(&file.display().to_string(), called)
         })
+    }
+}
+
+/// Whether the gateway takes so much text of one policy.
+fn check_size(said: &Map<String, Value>) -> Result<(), String> {
+    let size: usize = said.iter().map(|(word, value)| word.len() + value.to_string().len()).sum();
+    match size <= MAX_SAID {
+        true => Ok(()),
+        false => Err(format!(
+            "it says {size} bytes, more than the {} KiB that one policy may say: write long lists in a ConfigMap, or share them out \
+             among several policies",
+            MAX_SAID >> 10
+        )),
     }
 }
 
@@ -189,6 +218,8 @@ struct References<'r> {
     vault: &'r mut Vault,
     folder: &'r Path,
     files: BTreeMap<PathBuf, String>,
+    /// Bytes of the files.
+    bytes: usize,
 }
 
 impl References<'_> {
@@ -235,7 +266,15 @@ impl References<'_> {
             }
             _ => text.clone().into_bytes(),
         };
-        let path = self.vault.keep(self.folder, "policy", bytes);
+        self.bytes += bytes.len();
+        if self.bytes > MAX_FILES {
+            return Err(format!(
+                "{called}: `{key}`: with it the policy names more than the {} KiB that it may have of files",
+                MAX_FILES >> 10
+            ));
+        }
+        let kept = self.vault.keep(self.folder, (self.namespace, Purpose::Policy), bytes);
+        let path = kept.map_err(|why| format!("{called}: `{key}`: {why}"))?;
         self.files.insert(PathBuf::from(&path), format!("{called}, `{key}`"));
         Ok(path)
     }

@@ -23,8 +23,8 @@ use titan_kubernetes::backends::Pods;
 use titan_kubernetes::cluster::{Cluster, Kind};
 use titan_kubernetes::objects::Key;
 use titan_kubernetes::settings::{Addressing, Network, Settings};
-use titan_kubernetes::standing::Standing;
-use titan_kubernetes::translate::{Translation, translate};
+use titan_kubernetes::standing::{Form, Standing};
+use titan_kubernetes::translate::{Judgements, Translation, translate};
 
 /// The name by which classes name the controller here.
 const CONTROLLER: &str = "titan.test/gateway";
@@ -41,6 +41,9 @@ struct Translated {
     documents: BTreeMap<String, Value>,
     /// Where the pods listen that upstreams follow.
     pods: Pods,
+    /// How many files documents name.
+    files: usize,
+    forms: BTreeMap<String, Form>,
     statuses: BTreeMap<String, Value>,
     warnings: Vec<String>,
 }
@@ -137,8 +140,14 @@ impl Objects {
     }
 
     fn translated_with(&self, standing: &Standing) -> Translated {
-        let Translation { documents, pods, statuses, warnings, .. } =
-            translate(&self.cluster, &self.settings, standing, NOW);
+        self.translated_again(standing, &mut Judgements::default())
+    }
+
+    /// The same with what was judged before.
+    fn translated_again(&self, standing: &Standing, judgements: &mut Judgements) -> Translated {
+        let Translation { documents, pods, vault, forms, statuses, warnings, .. } =
+            translate(&self.cluster, &self.settings, (standing, judgements), NOW);
+        let files = vault.files().len();
         let read = documents.iter();
         let documents: BTreeMap<_, Value> =
             read.map(|(name, text)| (name.clone(), serde_json::from_str(text).unwrap())).collect();
@@ -146,7 +155,8 @@ impl Objects {
         let statuses = statuses.into_iter();
         let statuses =
             statuses.map(|it| (format!("{} {}", it.kind.name(), it.key), it.status)).collect();
-        Translated { documents, pods, statuses, warnings: warnings.into_iter().collect() }
+        let warnings = warnings.into_iter().collect();
+        Translated { documents, pods, files, forms, statuses, warnings }
     }
 
     /// The same once all of it is in force.
