@@ -288,3 +288,15 @@ fn documents_of_a_cluster_name_files_whatever_it_says() {
     let main = "sources: { c: { kubernetes: {}, local_files: false } }";
     assert_eq!(read(main, &[("c", "a", text)]).unwrap().config.listeners.len(), 1);
 }
+
+#[test]
+fn a_policy_says_whether_a_source_has_delivered_it() {
+    let policy = |name: &str| format!("policies: {{ {name}: {{ cors: {{ origins: '*' }} }} }}");
+    let main = format!("{MAIN}{}", policy("own"));
+    let documents = [("ours", "a", policy("trusted")), ("shop", "b", policy("other"))];
+    let documents = documents.each_ref().map(|(from, name, text)| (*from, *name, text.as_str()));
+    let config = read(&main, &documents).unwrap().config;
+    let are_delivered = config.policies.iter().map(|it| (it.name.as_str(), it.is_delivered));
+    let expected = [("own", false), ("trusted", true), ("other", true)];
+    assert_eq!(are_delivered.collect::<Vec<_>>(), expected);
+}

@@ -7,7 +7,7 @@ pub(crate) use addresses::BadAddress;
 use crate::cluster::{Cluster, GATEWAY_GROUP};
 use crate::credentials::{self, Unusable, Vault, Who};
 use crate::hostname::{self, covers};
-use crate::ingress::Ingresses;
+use crate::ingress::{HTTPS, Ingresses};
 use crate::names::joined;
 use crate::objects::{Gateway, Key, Listener, ListenerSet, Namespaces, RouteKind};
 use crate::settings::{Addressing, Settings};
@@ -106,7 +106,7 @@ pub(crate) fn judged<'c>(
     gateways.extend(ingresses.gateway.iter().map(|(key, gateway)| (key, gateway)));
     gateways.sort_by_key(|(_, gateway)| gateway.metadata.precedence());
     let mut addresses = Addresses::claimed(&gateways, &settings.addressing);
-    let mut taken = Taken::default();
+    let mut taken = Taken { reserved: ingresses.reserved(settings), ..Taken::default() };
     let mut judge = |(key, gateway): (&'c Key, &'c Gateway)| {
         let address = addresses.of(key, gateway);
         let sets = match key.namespace.is_empty() {
@@ -388,6 +388,8 @@ const MAX_SOCKETS: usize = MAX_LISTENERS - 8;
 #[derive(Default)]
 struct Taken {
     sockets: BTreeMap<String, Use>,
+    /// Certificates of the port of Ingresses that Gateways do not get.
+    reserved: usize,
 }
 
 /// What a socket is used for.
@@ -430,6 +432,8 @@ impl Taken {
             judged.conflict = Some(Unusable { reason: "TooManyListeners", message });
             return;
         }
+        let is_left = !is_of_ingresses && socket.port == HTTPS;
+        let most = MAX_CERTIFICATES - if is_left { self.reserved } else { 0 };
         let clients = judged.decrypts().then(|| judged.clients.clone());
         let fresh = || Use { has_tls: socket.has_tls, is_tcp: socket.is_tcp, ..Use::default() };
         let used = self.sockets.entry(socket.name.clone()).or_insert_with(fresh);
@@ -445,8 +449,11 @@ impl Taken {
             ))
         } else if is_of_ingresses && used.of_gateways.iter().any(|it| covers(it, &host)) {
             Some(("HostnameConflict", "of a Gateway covers the host on the port"))
-        } else if !used.has_room(judged) {
-            Some(("TooManyCertificates", "has the last certificate that a port can have (1024)"))
+        } else if !used.has_room(judged, most) {
+            Some((
+                "TooManyCertificates",
+                "has the last certificate that a port can have (1024), or that Ingresses leave (512)",
+            ))
         } else if socket.is_tcp && !used.protocols.is_empty() {
             Some(("ProtocolConflict", "has the port, and nothing tells their connections apart"))
         } else if !used.hosts.insert(host.clone()) {
@@ -472,13 +479,13 @@ impl Taken {
 
 impl Use {
     /// Whether the port can have the certificates of one more listener.
-    fn has_room(&self, judged: &Judged<'_>) -> bool {
+    fn has_room(&self, judged: &Judged<'_>, most: usize) -> bool {
         let more = judged.certificates.iter().map(|it| certificate_of(it, judged));
         let more: BTreeSet<String> = more.collect();
         let with = |name: &String, hosts: usize| entries(hosts + usize::from(more.contains(name)));
         let old: usize = self.certificates.iter().map(|(name, hosts)| with(name, *hosts)).sum();
         let new = more.iter().filter(|it| !self.certificates.contains_key(*it)).count();
-        old + new <= MAX_CERTIFICATES
+        old + new <= most
     }
 
     fn note_certificates(&mut self, judged: &Judged<'_>) {
@@ -542,8 +549,8 @@ mod tests {
             port: 443,
             ..Listener::default()
         };
-        let mut taken = Taken::default();
-        let mut give = |host: usize, certificate: usize| {
+        let mut taken = Taken { reserved: 24, ..Taken::default() };
+        let mut give = |host: usize, certificate: usize, is_of_ingresses: bool| {
             let listener = listener(host);
             let mut judged = Judged::new(&listener, None);
             judged.kinds = vec!["HTTPRoute"];
@@ -555,13 +562,15 @@ mod tests {
                 has_tls: true,
                 is_tcp: false,
             };
-            taken.give(&mut judged, Some(socket), true);
+            taken.give(&mut judged, Some(socket), is_of_ingresses);
             judged.conflict.map(|it| it.reason)
         };
-        let all: Vec<_> = (0..MAX_CERTIFICATES).filter_map(|at| give(at, at)).collect();
-        assert_eq!(all, [""; 0]);
-        assert_eq!(give(5_000, 5_000), Some("TooManyCertificates"));
+        // Gateways come first, and leave some to Ingresses.
+        let all = (0..1_000).filter_map(|at| give(at, at, false)).count();
+        assert_eq!((all, give(5_000, 5_000, false)), (0, Some("TooManyCertificates")));
+        let all = (1_000..MAX_CERTIFICATES).filter_map(|at| give(at, at, true)).count();
+        assert_eq!((all, give(5_000, 5_000, true)), (0, Some("TooManyCertificates")));
         // One that is there already is for more hosts.
-        assert_eq!(give(5_001, 7), None);
+        assert_eq!(give(5_001, 7, true), None);
     }
 }

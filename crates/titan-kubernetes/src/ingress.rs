@@ -17,10 +17,11 @@ use crate::objects::{
     More, Namespaces, Object, ParentRef, PathMatch, PathModifier, Redirect, ReferenceTo, Rewrite,
     RouteSpec, Rule, ValueMatch,
 };
-use crate::settings::Settings;
+use crate::settings::{Addressing, Settings};
 use annotations::{Canary, Speaks, Wishes};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
+use titan_config::bounds::MAX_CERTIFICATES;
 
 /// What Ingresses become.
 #[derive(Default)]
@@ -35,6 +36,21 @@ pub(crate) struct Ingresses {
     pub(crate) routes: BTreeMap<Speaks, BTreeMap<Key, HttpRoute>>,
     /// What of them has no effect.
     pub(crate) warnings: Vec<String>,
+}
+
+/// The port on which they are served with TLS.
+pub(crate) const HTTPS: u16 = 443;
+
+impl Ingresses {
+    /// How many certificates Gateways leave to them where they share the port: as many as they need, and half of them at most.
+    pub(crate) fn reserved(&self, settings: &Settings) -> usize {
+        let listeners = self.sets.values().flat_map(|it| &it.spec.listeners);
+        let needed = listeners.filter_map(|it| Some(it.tls.as_ref()?.certificate_refs.len())).sum();
+        match settings.addressing {
+            Addressing::Shared(_) => MAX_CERTIFICATES.div_ceil(2).min(needed),
+            Addressing::Own(_) => 0,
+        }
+    }
 }
 
 /// Where an Ingress without a class, or with one, says whose it is.
@@ -180,7 +196,7 @@ impl Making<'_> {
             return;
         }
         let owner = Key::new(&one.key.namespace, format!("{}:tls", one.key.name));
-        let mut listener = listener(&host, ("HTTPS", 443));
+        let mut listener = listener(&host, ("HTTPS", HTTPS));
         listener.tls = Some(ListenerTls { mode: None, certificate_refs: vec![to.clone()] });
         let metadata = &one.ingress.metadata.meta;
         let set = self.made.sets.entry(owner.clone()).or_insert_with(|| Object {

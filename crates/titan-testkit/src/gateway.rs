@@ -138,6 +138,18 @@ impl Gateway {
         self.running().loader().load(&config, &self.files, self.revoked.as_ref()).map(drop)
     }
 
+    /// The same as if a source had delivered the policies in it.
+    #[track_caller]
+    pub fn reloads_delivered(
+        &self,
+        text: &str,
+        upstreams: &[&dyn Display],
+    ) -> Result<(), LoadError> {
+        let mut config = parse(&complete(text, upstreams));
+        config.policies.iter_mut().for_each(|it| it.is_delivered = true);
+        self.running().loader().load(&config, &self.files, self.revoked.as_ref()).map(drop)
+    }
+
     /// Where endpoints are told of that come and go without another configuration.
     pub fn feeds(&self) -> Feeds {
         self.running().loader().feeds()

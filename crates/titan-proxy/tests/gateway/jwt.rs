@@ -460,6 +460,20 @@ fn keys_are_fetched_and_kept_while_their_source_fails() {
 }
 
 #[test]
+fn nobody_waits_for_keys_of_a_policy_that_a_source_delivers() {
+    let (source, one) = (Arc::new(Source::default()), Signer::new("one"));
+    let (listening, upstream) = (source.listens(), upstream::replies(ok("x")));
+    let gateway = gateway("", &[&upstream]);
+    let url = format!("{{ url: 'http://{}/keys', refresh: 1s, pause: 1s }}", listening.address());
+    let text = file(&format!("providers: {{ algorithms: EdDSA, keys: {{ jwks_url: {url} }} }}"));
+    gateway.reloads_delivered(&text, &[&upstream]).expect("it comes into force without its keys");
+    gets(&gateway, &one.token()).has_problem(503, "token-keys");
+    assert!(gateway.status().is_ready(), "other routes are served");
+    source.has(Some(&[&one]));
+    waits_until("the keys are there", || gets(&gateway, &one.token()).status == 200);
+}
+
+#[test]
 fn a_set_without_keys_withdraws_those_of_before() {
     let (source, one) = (Arc::new(Source::default()), Signer::new("one"));
     source.has(Some(&[&one]));

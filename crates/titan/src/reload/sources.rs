@@ -486,7 +486,7 @@ mod tests {
         };
         sources.known.insert("s".to_owned(), known);
         let now = Instant::now();
-        let mut deliver = |sources: &mut Sources, revision: &str| {
+        let deliver = |sources: &mut Sources, revision: &str| {
             let delivery = Arc::new(Delivery::new(revision, Vec::new()).unwrap());
             sources.take(News::Delivered("s".to_owned(), Some(delivery)), &log);
         };
