@@ -253,7 +253,8 @@ func startWith(t *testing.T, directory, kubeconfig string, at place) *titan {
 	}
 	folder := t.TempDir()
 	settings := filepath.Join(folder, "titan.yaml")
-	text := fmt.Sprintf("workers: 1\nadmin: { address: %q, socket: %q, probes: %q }\n", at.admin, filepath.Join(directory, "admin.sock"), at.probes)
+	socket := filepath.Join(directory, "admin.sock")
+	text := fmt.Sprintf("workers: 1\nadmin: { address: %q, socket: %q, probes: %q }\n", at.admin, socket, at.probes)
 	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

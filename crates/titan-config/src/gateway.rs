@@ -17,7 +17,8 @@ use crate::look_alikes::Paths;
 use crate::node::{Kind, Node};
 use crate::otlp::{Collector, CollectorDraft, collector};
 use crate::policy::{
-    JwtRevocations, NamedPolicy, Policies, Policy, PolicyKind, jwt_revocations, policy, uses,
+    JwtRevocations, NamedPolicy, Policies, Policy, PolicyId, PolicyKind, jwt_revocations, policy,
+    uses,
 };
 use crate::pressure::{Pressure, pressure};
 use crate::problem::Problem;
@@ -217,15 +218,18 @@ impl Config {
             .chain(self.sources.iter().filter_map(RemoteSource::upstream))
     }
 
-    /// The fields of requests that identify clients to upstreams: clients may not write them, on any route. A policy that no route meets
-    /// identifies nobody.
+    /// The fields of requests that identify clients to upstreams: clients may not write them, on any route. Those of a policy that a source
+    /// has delivered count once some route meets it: whoever writes it decides about no more than these.
     pub fn identity_fields(&self) -> impl Iterator<Item = &HeaderName> {
         let met = self
             .routes
             .iter()
             .flat_map(|route| PolicyKind::ALL.iter().filter_map(|kind| route.policies.of(*kind)));
-        let met: BTreeSet<_> = met.collect();
-        met.into_iter().flat_map(|id| self.policies[id.index()].policy.identity_fields())
+        let met: BTreeSet<_> = met.map(PolicyId::index).collect();
+        let counts =
+            |(place, named): &(usize, &NamedPolicy)| !named.is_delivered || met.contains(place);
+        let all: Vec<_> = self.policies.iter().enumerate().filter(counts).collect();
+        all.into_iter().flat_map(|(_, named)| named.policy.identity_fields())
     }
 
     /// The policies that those of a route are, in the order in which requests meet them.

@@ -182,7 +182,7 @@ macro_rules! kinds {
 policies!(kinds);
 
 impl Policy {
-    /// The fields of requests that identify clients to upstreams: once a route meets it, clients may not write them, on any route.
+    /// The fields of requests that identify clients to upstreams: clients may not write them, on any route.
     pub fn identity_fields(&self) -> Vec<&HeaderName> {
         self.section().identity_fields()
     }

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! One delivery waits for its verdict at a time, so that each has one, and the disk has the files of what is in force and of that
-//! one delivery. A burst of news is translated once. Pods that come and go are not translated, but for the first and the last one of a service. An API
-//! server that cannot be reached leaves all as it is.
+//! one delivery. A burst of news is translated once. Pods that come and go are not translated, but for the first and the last one
+//! of a service. An API server that cannot be reached leaves all as it is.
 
 use crate::backends::{self, Pods};
 use crate::credentials::{Vault, named_in};

@@ -378,18 +378,20 @@ upstreams:
     }
 
     #[test]
-    fn a_policy_that_no_route_meets_takes_no_field_from_clients() {
-        let with = |apply: &str| {
+    fn a_policy_of_a_source_that_no_route_meets_takes_no_field_from_clients() {
+        let with = |apply: &str, is_delivered: bool| {
             let text = format!(
                 "listeners: [':0']\nroutes: [{{ prefix: /, respond: 204{apply} }}]\npolicies: {{ p: {{ jwt: {{ headers: {{ X-Role: sub }}, \
                  providers: {{ algorithms: HS256, keys: {{ secret_file: k }} }} }} }} }}"
             );
-            let config = Config::parse("test", &text).unwrap_or_else(|report| panic!("{report}"));
+            let config = Config::parse("test", &text);
+            let mut config = config.unwrap_or_else(|report| panic!("{report}"));
+            config.policies[0].is_delivered = is_delivered;
             let mut head = fields(&["X-Role"]);
             Guard::new(&config).strip_head(false, &mut head);
             head.iter().count()
         };
-        assert_eq!((with(""), with(", apply: p")), (1, 0));
+        assert_eq!((with("", true), with(", apply: p", true), with("", false)), (1, 0, 0));
     }
 
     #[test]

@@ -122,7 +122,7 @@ pub(crate) fn check_certificates(
 }
 
 /// Whether the fields that keys come in are left to clients: what they send in those that tell upstreams of them is
-/// removed before any policy looks. Policies that no route meets do nothing.
+/// removed before any policy looks. Policies that a source has delivered and that no route meets do nothing.
 pub(crate) fn check_key_fields(
     all: &Declared,
     in_force: &[Option<Policies>],
@@ -130,8 +130,12 @@ pub(crate) fn check_key_fields(
 ) {
     let met = in_force.iter().flatten();
     let met = met.flat_map(|it| PolicyKind::ALL.iter().filter_map(|kind| it.of(*kind)));
-    let met: BTreeSet<PolicyId> = met.collect();
-    let met: Vec<_> = met.into_iter().filter_map(|id| all.get(id.index())).collect();
+    let met: BTreeSet<usize> = met.map(PolicyId::index).collect();
+    let sources = to.sources();
+    let counts = |(place, named): &(usize, &Named<Name, Option<Policy>>)| {
+        met.contains(place) || !sources.with(named.key_span).is_delivered()
+    };
+    let met: Vec<_> = all.iter().enumerate().filter(counts).map(|(_, named)| named).collect();
     for Named { key_span, value, .. } in &met {
         let Some(Policy::Authorise(it)) = value else { continue };
         let Some(keys) = &it.api_keys else { continue };

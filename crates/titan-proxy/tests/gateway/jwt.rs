@@ -62,7 +62,7 @@ fn file(fields: &str) -> String {
 }
 
 /// What a client gets with that token.
-fn gets(gateway: &Gateway, token: &str) -> Response {
+pub(crate) fn gets(gateway: &Gateway, token: &str) -> Response {
     asks(gateway, "/", &format!("Authorization: Bearer {token}\r\n"))
 }
 
@@ -435,9 +435,12 @@ impl Signer {
 /// A gateway with keys from that source, fetched with these settings.
 fn fetches(source: &Upstream, more: &str) -> (Gateway, Upstream) {
     let upstream = upstream::replies(ok("x"));
+    (gateway(&fetching(source, more), &[&upstream]), upstream)
+}
+
+pub(crate) fn fetching(source: &Upstream, more: &str) -> String {
     let url = format!("{{ url: 'http://{}/keys?all', {more} }}", source.address());
-    let text = file(&format!("providers: {{ algorithms: EdDSA, keys: {{ jwks_url: {url} }} }}"));
-    (gateway(&text, &[&upstream]), upstream)
+    file(&format!("providers: {{ algorithms: EdDSA, keys: {{ jwks_url: {url} }} }}"))
 }
 
 // field: jwt_keys.jwks_url, jwks_url.url
@@ -457,20 +460,6 @@ fn keys_are_fetched_and_kept_while_their_source_fails() {
     waits_until("it was asked again", || source.fetched() > before);
     gets(&gateway, &one.token()).has_body("x");
     assert!(gateway.status().is_ready());
-}
-
-#[test]
-fn nobody_waits_for_keys_of_a_policy_that_a_source_delivers() {
-    let (source, one) = (Arc::new(Source::default()), Signer::new("one"));
-    let (listening, upstream) = (source.listens(), upstream::replies(ok("x")));
-    let gateway = gateway("", &[&upstream]);
-    let url = format!("{{ url: 'http://{}/keys', refresh: 1s, pause: 1s }}", listening.address());
-    let text = file(&format!("providers: {{ algorithms: EdDSA, keys: {{ jwks_url: {url} }} }}"));
-    gateway.reloads_delivered(&text, &[&upstream]).expect("it comes into force without its keys");
-    gets(&gateway, &one.token()).has_problem(503, "token-keys");
-    assert!(gateway.status().is_ready(), "other routes are served");
-    source.has(Some(&[&one]));
-    waits_until("the keys are there", || gets(&gateway, &one.token()).status == 200);
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! Revoked tokens while they are still good.
 
-use crate::jwt::{PROVIDER, at, token};
+use crate::jwt::{PROVIDER, Signer, Source, at, fetching, gets, token};
+use std::sync::Arc;
 use std::time::Duration;
 use titan_proxy::{Revocation, Revocations, Revoked};
 use titan_testkit::h2::Head;
 use titan_testkit::upstream::{self, Upstream, ok};
 use titan_testkit::usual;
-use titan_testkit::{Certificate, Gateway, start_revocable};
+use titan_testkit::{Certificate, Gateway, gateway, start_revocable, waits_until};
 
 /// A gateway of so many workers that asks for tokens, and what can be revoked.
 fn revocable(workers: usize) -> (Gateway, Upstream, Revocations) {
@@ -125,4 +126,17 @@ fn a_token_whose_name_is_no_text_could_not_be_revoked() {
         let token = token(&format!("{{\"{name}\":1,\"exp\":{}}}", at(60)));
         gateway.asks(&asking(&token)).has_problem(401, "token-invalid");
     }
+}
+
+#[test]
+fn nobody_waits_for_keys_of_a_policy_that_a_source_delivers() {
+    let (source, one) = (Arc::new(Source::default()), Signer::new("one"));
+    let (listening, upstream) = (source.listens(), upstream::replies(ok("x")));
+    let gateway = gateway("", &[&upstream]);
+    let text = fetching(&listening, "refresh: 1s, pause: 1s");
+    gateway.reloads_delivered(&text, &[&upstream]).expect("it comes into force without its keys");
+    gets(&gateway, &one.token()).has_problem(503, "token-keys");
+    assert!(gateway.status().is_ready(), "other routes are served");
+    source.has(Some(&[&one]));
+    waits_until("the keys are there", || gets(&gateway, &one.token()).status == 200);
 }
