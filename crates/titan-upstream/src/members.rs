@@ -40,7 +40,7 @@ pub struct Upstream {
     registry: Registry,
     members: ArcSwap<Members>,
     /// Who is told of what becomes of its endpoints, and of each change of the members as well.
-    signals: Signals,
+    pub(crate) signals: Signals,
     in_force: Arc<Mutex<InForce>>,
     /// Whether a task keeps its members up to date.
     is_followed: AtomicBool,
@@ -376,11 +376,6 @@ impl Upstream {
     /// Until when the breaker of an endpoint keeps it from getting requests.
     pub(crate) fn rests_until(&self, endpoint: &Endpoint, now: Duration) -> Option<Duration> {
         self.breaking.as_ref()?.rests_until(endpoint, now)
-    }
-
-    /// Who is told of what becomes of it.
-    pub(crate) fn signals(&self) -> &Signals {
-        &self.signals
     }
 
     /// Its breakers, where it has any.

@@ -105,7 +105,7 @@ impl WatchedUpstream {
 
     /// Looks at it again and again from now on; whether it was `at_rest` before.
     pub(super) fn wake(&mut self, at_rest: bool) {
-        self.upstream.signals().wake();
+        self.upstream.signals.wake();
         if at_rest {
             self.endpoints.iter_mut().for_each(|it| it.kept.record.resume(now()));
         }
@@ -113,7 +113,7 @@ impl WatchedUpstream {
 
     /// Whether it may rest until it tells of something: what is known of it does not change as time passes.
     pub(super) fn may_rest(&self) -> bool {
-        let signals = self.upstream.signals();
+        let signals = &self.upstream.signals;
         if !self.is_still() {
             return false;
         }
