@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! look:  the containers with labels, and which of them are ready -> endpoints told, documents delivered if they are others
-//! hear:  the engine's events from before that look on            -> news: look again, a few milliseconds later
+//! hear:  the engine's events from before that look on            -> news: look again, a few milliseconds later, and when it is over
 //!                                                                -> silence for the interval: look, and hear anew
 //!                                                                -> broken, or no response: pause, then look
 //! ```
@@ -57,6 +57,8 @@ struct Made {
 
 /// How long further events are waited for after one; looks are no closer to each other.
 const TOGETHER: Duration = Duration::from_millis(100);
+/// How long after the last event there is one more look: engines tell of a change before their list has it, by as long as their disk takes.
+const SETTLED: Duration = Duration::from_secs(1);
 /// Bytes of events between two looks.
 const MAX_EVENTS: usize = 16 << 20;
 
@@ -117,14 +119,19 @@ impl Docker {
             }
         });
         let looks = async {
-            while timeout(*interval, news.notified()).await.is_ok() {
+            let mut patience = *interval;
+            loop {
+                let has_news = timeout(patience, news.notified()).await.is_ok();
+                if !has_news && patience == *interval {
+                    pace.succeeded(0);
+                    return Ok(());
+                }
                 sleep(TOGETHER).await;
                 size.set(0);
                 made.look(engine, outlet).await?;
                 pace.succeeded(0);
+                patience = if has_news { SETTLED.min(*interval) } else { *interval };
             }
-            pace.succeeded(0);
-            Ok(())
         };
         tokio::select! {
             heard = heard => Err(heard.err().unwrap_or_else(|| "it has ended its events".to_owned())),

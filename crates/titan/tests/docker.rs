@@ -473,6 +473,23 @@ fn events_are_no_more_than_a_reason_to_look() {
     waits_until("it is gone", || status(&titan, "/shop") == 404);
 }
 
+/// Engines tell of a change before their list has it.
+#[test]
+fn a_list_that_changes_after_the_event_is_seen() {
+    let engine = Engine::start();
+    let hourly = main(&engine.endpoint, "").replace("interval: 1s", "interval: 1h");
+    let titan = Titan::start("docker-late", &hourly);
+    works(&titan);
+    waits_until("it hears", || !engine.known.lock().unwrap().hearing.is_empty());
+    let asked = || engine.requests("/containers/json").len();
+    let before = asked();
+    engine.tell("start");
+    waits_until("it looks", || asked() >= before + 2);
+    let one = serving("one", "/shop", &service("one"));
+    engine.change(|known| drop(known.containers.insert("one".to_owned(), (one, true))));
+    serves(&titan, "/shop", "one");
+}
+
 #[test]
 fn a_start_without_docker_serves_what_is_kept() {
     let state = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("docker-kept");
