@@ -58,6 +58,8 @@ export interface Gateway {
   admin: string;
   /** Where requests go. */
   listener: string;
+  /** The listener that reads no HTTP. */
+  raw: string;
   socket: string;
   file: string;
   tokens: { ops: string; viewer: string };
@@ -81,6 +83,7 @@ state: ${join(folder, "state")}
 listeners:
   - { name: web, address: "127.0.0.1:0" }
   - { name: secure, address: "127.0.0.1:0", tls: { certificates: [{ cert: localhost.pem, key: localhost.key }] } }
+  - { name: raw, address: "127.0.0.1:0", tcp: legacy }
 admin:
   address: "127.0.0.1:0"
   socket: ${join(folder, "admin.sock")}
@@ -130,10 +133,12 @@ export async function gateway(): Promise<Gateway> {
   createInterface({ input: child.stdout! }).on("line", heard);
   const says = (sought: string) => wait(sought, lines, waiting, child);
   const admin = (await says("admin on http")).replace(/^.*admin on (http\S+).*$/, "$1");
-  const listener = /127\.0\.0\.1:\d+/.exec(await says("listening on"))![0];
+  const address = async (of: string) => /127\.0\.0\.1:\d+/.exec(await says(of))![0];
+  const [listener, raw] = [await address("listening on"), await address("listening on tcp://")];
   return {
     admin,
     listener,
+    raw,
     socket: join(folder, "admin.sock"),
     file,
     tokens,

@@ -90,6 +90,18 @@ test("a request without a head that could be read says so", async () => {
   });
 });
 
+test("a connection without HTTP says that it is one", async () => {
+  const [host, port] = it.gateway.raw.split(":");
+  // What is in it is nobody's business: a service may speak HTTP there as well.
+  const { status } = await request(`${host}:${port}`, "/", { agent: false, headers: { Connection: "close" } });
+  assert.equal(status, 200);
+  await it.visit("#/requests?route=*", async (page) => {
+    const row = page.getByRole("table", { name: "Requests" }).getByRole("row").filter({ hasText: "TCP connection" });
+    await row.first().getByText("closed").waitFor();
+    await isAccessible(page, "a connection without HTTP");
+  });
+});
+
 /** The response to a request with two hosts. */
 async function malformed(): Promise<IncomingMessage> {
   const [host, port] = it.gateway.listener.split(":");

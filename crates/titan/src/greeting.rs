@@ -1,7 +1,7 @@
 //! What is printed at the start: where to connect, and without a configuration file what to try.
 
 use std::fmt::Write;
-use titan_config::{Config, ListenAddress, Listener, LogArea, LogLevel};
+use titan_config::{Config, ListenAddress, Listener, LogArea, LogLevel, TlsMode};
 use titan_observe::events::{Event, Log};
 use titan_proxy::Bound;
 
@@ -92,8 +92,17 @@ pub(crate) fn listening(bound: &Bound, listener: &Listener) -> String {
         true => String::new(),
         false => format!(" ({})", listener.name),
     };
-    let scheme = if listener.tls.is_some() { "https" } else { "http" };
-    format!("listening on {}{name}", url(scheme, &bound.address))
+    format!("listening on {}{name}", url(scheme(listener), &bound.address))
+}
+
+/// What a client has to speak.
+fn scheme(listener: &Listener) -> &'static str {
+    match (&listener.tls, listener.tls_routes.first().map(|route| route.mode)) {
+        (Some(_), _) => "https",
+        (None, Some(TlsMode::Tcp)) => "tcp",
+        (None, Some(_)) => "tls",
+        (None, None) => "http",
+    }
 }
 
 fn url(scheme: &str, address: &str) -> String {
@@ -181,12 +190,20 @@ mod tests {
 
     #[test]
     fn a_configured_gateway_says_where_it_listens() {
-        let text = "{ listeners: [{ name: public, address: ':8080' }, 127.0.0.1:0, 'unix:/run/t.sock'], \
-                    routes: [{ respond: 200 }] }";
+        let text = "{ listeners: [{ name: public, address: ':8080' }, 127.0.0.1:0, 'unix:/run/t.sock', \
+                    { name: mail, address: ':25', tcp: u }, { name: pass, address: ':8443', tls_routes: \
+                    [{ names: a.example, mode: passthrough, upstream: u }] }], \
+                    routes: [{ respond: 200 }], upstreams: { u: 10.0.0.1:25 } }";
         let config = Config::parse("test", text).unwrap();
         let greeting = Greeting {
             config: &config,
-            listeners: &[bound("[::]:8080"), bound("127.0.0.1:4711"), bound("unix:/run/t.sock")],
+            listeners: &[
+                bound("[::]:8080"),
+                bound("127.0.0.1:4711"),
+                bound("unix:/run/t.sock"),
+                bound("[::]:25"),
+                bound("[::]:8443"),
+            ],
             admin: &AdminAddresses {
                 address: None,
                 commands: CommandSocket::Without,
@@ -200,6 +217,8 @@ mod tests {
         listening on http://[::]:8080 (public)
         listening on http://127.0.0.1:4711
         listening on unix:/run/t.sock
+        listening on tcp://[::]:25 (mail)
+        listening on tls://[::]:8443 (pass)
         admin off
         ");
     }

@@ -10,7 +10,7 @@ import { useStore } from "../store";
 import { traceAddress, visible } from "../text";
 import { seconds } from "../time";
 import type { Attempt, Decision, Exchange, HeadCut, Pair, RecordedBody } from "../types";
-import { addressOf, NO_HEAD, statusTone } from "./requests";
+import { addressOf, statusOf, statusTone, withoutHead } from "./requests";
 
 export function Request({ id }: { id: string }) {
   useTitle(`Request ${id}`);
@@ -100,9 +100,9 @@ function Summary({ exchange }: { exchange: Exchange }) {
   return (
     <>
       <p class="target break">
-        <State tone={statusTone(exchange)}>{status ?? "no status"}</State>{" "}
+        <State tone={statusTone(exchange)}>{statusOf(exchange) ?? "no status"}</State>{" "}
         {method === undefined ? (
-          NO_HEAD
+          <Text of={withoutHead(exchange)} />
         ) : (
           <>
             <b>

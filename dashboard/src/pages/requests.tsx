@@ -252,6 +252,7 @@ function TapShown({ tap }: { tap: Tap }) {
 export function statusTone(exchange: Exchange): Tone {
   const { status, complete, event } = exchange;
   if (event === "tunnel_opened") return "good";
+  if (event === CONNECTION) return complete ? "good" : "bad";
   if (status === undefined || status >= 500 || !complete) return "bad";
   return status >= 400 ? "warn" : "good";
 }
@@ -301,18 +302,31 @@ export function addressOf({ host = "", path = "", query = "" }: Exchange): strin
   return host + path + (query && `?${query}`);
 }
 
-/** Method and address; of a request whose head could not be read that there are none. */
+/** Method and address; what else it was where there are none. */
 export function requestOf(exchange: Exchange): string {
-  return exchange.method === undefined ? NO_HEAD : `${exchange.method} ${addressOf(exchange)}`;
+  return exchange.method === undefined ? withoutHead(exchange) : `${exchange.method} ${addressOf(exchange)}`;
 }
 
-export const NO_HEAD = "no request head";
+/** A request whose head could not be read, or a connection without HTTP. */
+export function withoutHead({ event, protocol, sni }: Exchange): string {
+  if (event !== CONNECTION) return "no request head";
+  return sni === undefined ? `${protocol} connection` : `${protocol} connection to ${sni}`;
+}
+
+/** Its status; how a connection without HTTP has ended. */
+export function statusOf({ status, complete, event }: Exchange): string | number | undefined {
+  return status ?? (event === CONNECTION ? (complete ? "closed" : "failed") : undefined);
+}
+
+const CONNECTION = "connection";
 
 function Row({ exchange }: { exchange: Exchange }) {
-  const { time, method, status, duration_ms, route, upstream, endpoint, client, response_bytes, error, request_id } = exchange;
+  const { time, method, duration_ms, route, upstream, endpoint, client, response_bytes, error, request_id } = exchange;
   const name =
     method === undefined ? (
-      <span class="dim">{NO_HEAD}</span>
+      <span class="dim">
+        <Text of={withoutHead(exchange)} />
+      </span>
     ) : (
       <>
         <b>
@@ -327,7 +341,7 @@ function Row({ exchange }: { exchange: Exchange }) {
         <Moment at={seconds(time)} exact />
       </td>
       <td role="cell" data-label="Status">
-        <State tone={statusTone(exchange)}>{status ?? "none"}</State>
+        <State tone={statusTone(exchange)}>{statusOf(exchange) ?? "none"}</State>
         {error !== undefined && (
           <span class="code">
             {" "}
