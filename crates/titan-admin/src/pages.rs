@@ -81,7 +81,7 @@ const INDEX: &str = "\
 Titan admin interface
 
 /healthz           200 while the process runs
-/readyz            200 while connections are accepted, 503 while draining, or before token keys are fetched and each source has delivered
+/readyz            200 while connections are accepted, 503 while draining, or before token keys are fetched, revoked tokens heard, and each source has delivered
 /metrics           counters and histograms, Prometheus text format or OpenMetrics
 /openapi.json      a description of all calls, OpenAPI 3.1
 
@@ -119,7 +119,7 @@ const PROBES: &str = "\
 Titan
 
 /healthz   200 while the process runs
-/readyz    200 while connections are accepted, 503 while draining, or before token keys are fetched and each source has delivered
+/readyz    200 while connections are accepted, 503 while draining, or before token keys are fetched, revoked tokens heard, and each source has delivered
 /metrics   counters and histograms, Prometheus text format or OpenMetrics
 ";
 
@@ -285,7 +285,9 @@ impl Pages {
 
     fn readiness(&self) -> Response {
         let is_fed = self.reloads.has_all_sources();
+        let awaits_fleet = self.store.upgrade().is_some_and(|store| store.awaits_fleet());
         let not_yet = match self.status.is_ready() {
+            true if awaits_fleet => "revoked tokens of other gateways have not been heard yet\n",
             true if is_fed => return Response::new(Status::OK, TEXT, "ready\n"),
             true => "a source has not delivered yet\n",
             false if self.status.awaits_keys() => "token keys have not been fetched yet\n",

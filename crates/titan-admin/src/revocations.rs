@@ -165,7 +165,7 @@ impl RevocationStore {
         if tokens.have_ended(now.as_secs()) {
             return Err(Refused::Ended);
         }
-        let known = inner.entries.with(&tokens.target()).filter(|it| !it.is_withdrawn).cloned();
+        let known = inner.entries.with(&tokens.target()).filter(|it| !it.is_withdrawn()).cloned();
         if known.is_none() && inner.entries.len() >= self.capacity {
             return Err(Refused::Full);
         }
@@ -178,7 +178,7 @@ impl RevocationStore {
         if let Some(known) = known.filter(says_nothing_new) {
             return Ok(Outcome::Known(known));
         }
-        let entry = Entry { id, tokens, stamp: inner.stamp(now), is_withdrawn: false };
+        let entry = Entry { id, tokens, stamp: inner.stamp(now), lifts: None };
         let is_new = id == inner.entries.next;
         inner.write(&[Record::Add(entry.clone())]).map_err(Refused::Disk)?;
         self.put(&mut inner, entry.clone());
@@ -189,11 +189,11 @@ impl RevocationStore {
     fn lift(&self, id: u64, now: Duration) -> io::Result<Option<Entry>> {
         let mut inner = self.lock();
         inner.evict(&self.table, now.as_secs());
-        let known = inner.entries.of(id).filter(|entry| !entry.is_withdrawn).cloned();
+        let known = inner.entries.of(id).filter(|entry| !entry.is_withdrawn()).cloned();
         let Some(entry) = known else { return Ok(None) };
         if self.fleet.is_some() {
             let stamp = inner.stamp(now);
-            let withdrawn = Entry { stamp, is_withdrawn: true, ..entry.clone() };
+            let withdrawn = entry.withdrawn(stamp);
             inner.write(&[Record::Add(withdrawn.clone())])?;
             self.put(&mut inner, withdrawn);
             return Ok(Some(entry));
@@ -266,7 +266,7 @@ impl Inner {
     /// Has an entry, and has workers do what it says.
     fn apply(&mut self, table: &Revocations, entry: Entry) {
         self.clock = self.clock.max(entry.stamp);
-        match entry.is_withdrawn {
+        match entry.is_withdrawn() {
             true => table.remove(&entry.revocation()),
             false => table.add(&entry.revocation()),
         }

@@ -16,7 +16,7 @@ pub use credentials::{check_credentials, warn_of_credentials};
 pub use error::LoadError;
 pub use inherited::{InheritedListener, Lending, ListenerName};
 pub use listening::Bound;
-pub use status::{CertificateStatus, Status};
+pub use status::{CertificateStatus, Status, StoresInForce};
 
 use crate::metrics::Metrics;
 use crate::refused::RefusedHandshakes;
@@ -122,6 +122,7 @@ pub struct PreparedGateway {
     registry: Registry,
     log: Arc<Log>,
     prepared: Prepared,
+    current: Arc<ArcSwap<Snapshot>>,
     rebound: Rebound,
     taken: Vec<ListenerName>,
     phase: watch::Sender<Phase>,
@@ -156,7 +157,8 @@ impl Gateway {
         let (phase, watched) = watch::channel(Phase::Serve);
         prepared.begin(config, &watched)?;
         let (config, taken) = (config.clone(), inherited.into_taken());
-        Ok(PreparedGateway { config, registry, log, prepared, rebound, taken, phase })
+        let current = Arc::new(ArcSwap::new(Arc::clone(&prepared.snapshot)));
+        Ok(PreparedGateway { config, registry, log, prepared, current, rebound, taken, phase })
     }
 
     /// Puts other configurations in force.
@@ -279,9 +281,15 @@ impl PreparedGateway {
         Feeds::of(&self.registry)
     }
 
+    /// The stores that it will use.
+    pub fn stores(&self) -> StoresInForce {
+        StoresInForce(Arc::clone(&self.current))
+    }
+
     /// Starts the workers. Where it fails, nothing is left running.
     pub fn start(self) -> Result<Gateway, LoadError> {
-        let PreparedGateway { config, registry, log, prepared, rebound, taken: _, phase } = self;
+        let PreparedGateway { config, registry, log, prepared, current, rebound, taken: _, phase } =
+            self;
         let (watched, count) = (phase.subscribe(), rebound.opened.len());
         let (snapshot, logs) = prepared.take_effect();
         let metrics = Arc::new(snapshot.metrics(count, &log));
@@ -314,7 +322,6 @@ impl PreparedGateway {
         monitored.set(&snapshot.upstreams);
         let certificates = Arc::new(ArcSwap::from_pointee(listening.certificates()));
         let in_force = Mutex::new(InForce { workers: config.workers, listening });
-        let current = Arc::new(ArcSwap::new(snapshot));
         let measured = (Arc::clone(&metrics), Arc::clone(&current));
         let health = watch_health(monitored.clone(), watched.clone(), measured, End(end))?;
         workers.push(health);

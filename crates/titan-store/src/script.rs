@@ -111,8 +111,8 @@ pub(crate) async fn ask(
     connection.send_packed_command(command).await?.extract_error()
 }
 
-/// What a primary says that has become a replica: it will refuse all that follows.
-fn kind_of(error: &RedisError) -> Unavailable {
+/// What an error is. A primary that has become a replica will refuse all that follows.
+pub(crate) fn kind_of(error: &RedisError) -> Unavailable {
     match error.kind() {
         ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown) => {
             Unavailable::Failed

@@ -6,17 +6,18 @@
 
 use crate::bounded::Replies;
 use crate::connect::{Driver, told};
-use crate::script::{Call, Script, ask, numbers};
+use crate::script::{Call, Script, Unavailable, ask, kind_of, numbers};
 use crate::store::Store;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, MAX_TAG_LEN, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::rand;
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Value, cmd};
+use redis::{Cmd, RedisError, Value, cmd};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 /// A stream, by its name in a store.
@@ -41,9 +42,19 @@ pub struct EntryId(u64, u64);
 #[derive(Debug)]
 pub struct BadEntryId;
 
-/// What names a stream from when it was begun until it is lost.
+/// What names a stream from when it was begun until it is lost: in hexadecimal digits when that was, in milliseconds by the clock
+/// of its store, and something random.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Life(Vec<u8>);
+
+/// What a stream is at a moment.
+#[derive(Debug)]
+pub struct Look {
+    /// Its life; none if it has not begun, or has lost its beginning.
+    pub life: Option<Life>,
+    /// The time by the clock of its store, since 1970.
+    pub now: Duration,
+}
 
 /// An entry; nothing where no gateway of the fleet has written it.
 pub type Read = (EntryId, Option<Vec<u8>>);
@@ -57,6 +68,15 @@ pub enum Written {
     OtherLife,
     /// An entry has the greatest id there is, so that none can be behind it: the stream has to begin anew.
     Exhausted,
+}
+
+/// Why a call has come to nothing.
+#[derive(Debug)]
+pub enum CallError {
+    /// The store says no, as one does without memory, or where its user may not: it will say so again, and the connection stays good.
+    Refused(String),
+    /// There is no reply, or none that can be one: the connection is of no use any more.
+    Lost(String),
 }
 
 /// The entry that names the life of a stream. All others are behind it.
@@ -73,8 +93,9 @@ const PAGE: usize = 64;
 pub const MAX_REMOVED: usize = 256;
 /// How long connecting may take, and each reply.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Bytes of the name of a life.
-const LIFE: usize = 16;
+/// Digits of the name of a life, and how many of them say when it began.
+const LIFE: usize = 32;
+const BEGAN: usize = 12;
 
 /// The life of `KEYS[1]`: an empty text where it has none, or something in its place that no gateway has written.
 const LIFE_OF: &str = "local function life()
@@ -84,9 +105,12 @@ const LIFE_OF: &str = "local function life()
 end
 ";
 
-/// Returns the life of `KEYS[1]`.
-static LOOK: LazyLock<Script> =
-    LazyLock::new(|| Script::new(format!("{LIFE_OF}return {{life()}}")));
+/// Returns the life of `KEYS[1]`, and the time in seconds and microseconds.
+static LOOK: LazyLock<Script> = LazyLock::new(|| {
+    let look = "local now = redis.call('TIME')
+return {life(), tonumber(now[1]), tonumber(now[2])}";
+    Script::new(format!("{LIFE_OF}{look}"))
+});
 
 /// Begins `KEYS[1]` with the life `ARGV[1]`, if the one that it has is `ARGV[2]`.
 static BEGIN: LazyLock<Script> = LazyLock::new(|| {
@@ -168,28 +192,36 @@ impl Stream {
 }
 
 impl StreamLink<'_> {
-    /// Its life; none if it has not begun, or has lost its beginning.
-    pub async fn life(&mut self) -> Result<Option<Life>, String> {
+    /// What it is now.
+    pub async fn look(&mut self) -> Result<Look, CallError> {
         let reply = self.call(&LOOK, &[]).await?;
         let Value::Array(parts) = reply else { return Err(misread()) };
-        match parts.as_slice() {
-            [Value::BulkString(life)] if life.is_empty() => Ok(None),
-            [Value::BulkString(life)] if life.len() == 2 * LIFE => Ok(Some(Life(life.clone()))),
+        let [Value::BulkString(life), Value::Int(seconds), Value::Int(micros)] = parts.as_slice()
+        else {
+            return Err(misread());
+        };
+        let number = |number: i64| u64::try_from(number).map_err(|_| misread());
+        let now = Duration::from_secs(number(*seconds)?) + Duration::from_micros(number(*micros)?);
+        match life.len() {
+            0 => Ok(Look { life: None, now }),
+            LIFE => Ok(Look { life: Some(Life(life.clone())), now }),
             _ => Err(misread()),
         }
     }
 
-    /// Begins it, instead of that life, unless it has another one. What is in it is lost.
-    pub async fn begin(&mut self, instead_of: Option<&Life>) -> Result<(), String> {
-        let mut life = [0; LIFE];
-        rand::fill(&mut life).map_err(|_| "there is no randomness".to_owned())?;
-        let life = life.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    /// Begins it, instead of that life, unless it has another one. What is in it is lost. `now` is the store's.
+    pub async fn begin(
+        &mut self,
+        instead_of: Option<&Life>,
+        now: Duration,
+    ) -> Result<(), CallError> {
+        let life = Life::beginning(now)?;
         let before = instead_of.map_or(&[][..], |life| life.0.as_slice());
-        self.call(&BEGIN, &[life.as_bytes(), before]).await.map(drop)
+        self.call(&BEGIN, &[&life.0, before]).await.map(drop)
     }
 
     /// The entries behind that one; none where there are no more.
-    pub async fn read(&mut self, after: EntryId) -> Result<Vec<Read>, String> {
+    pub async fn read(&mut self, after: EntryId) -> Result<Vec<Read>, CallError> {
         let arguments = [after.to_string(), PAGE.to_string(), MAX_SEALED.to_string()];
         let reply = self.call(&READ, &arguments.each_ref().map(String::as_bytes)).await?;
         let Value::Array(entries) = reply else { return Err(misread()) };
@@ -207,10 +239,11 @@ impl StreamLink<'_> {
     }
 
     /// Adds entries, [`MAX_WRITTEN`] at most, if its life is that one.
-    pub async fn write(&mut self, life: &Life, entries: &[&[u8]]) -> Result<Written, String> {
+    pub async fn write(&mut self, life: &Life, entries: &[&[u8]]) -> Result<Written, CallError> {
         let sealed = entries.iter().map(|entry| self.stream.sealed(entry));
         let sealed: Result<Vec<_>, _> = sealed.collect();
-        let sealed = sealed.map_err(|_| "an entry cannot be encrypted".to_owned())?;
+        let sealed =
+            sealed.map_err(|_| CallError::Lost("an entry cannot be encrypted".to_owned()))?;
         let life = std::iter::once(life.0.as_slice());
         let arguments: Vec<&[u8]> = life.chain(sealed.iter().map(Vec::as_slice)).collect();
         let reply = self.call(&WRITE, &arguments).await?;
@@ -223,29 +256,65 @@ impl StreamLink<'_> {
     }
 
     /// Removes entries, [`MAX_REMOVED`] at most.
-    pub async fn remove(&mut self, ids: &[EntryId]) -> Result<(), String> {
+    pub async fn remove(&mut self, ids: &[EntryId]) -> Result<(), CallError> {
         let mut question = cmd("XDEL");
         question.arg(&self.stream.key).arg(ids.iter().map(EntryId::to_string).collect::<Vec<_>>());
         self.ask(&question).await.map(drop)
     }
 
-    async fn call(&mut self, script: &Script, arguments: &[&[u8]]) -> Result<Value, String> {
+    async fn call(&mut self, script: &Script, arguments: &[&[u8]]) -> Result<Value, CallError> {
         let call = Call { script, key: self.stream.key.as_bytes(), arguments };
         let reply = timeout(PATIENCE, call.reply(&mut self.connection)).await;
-        let reply = reply.map_err(|_| self.lost(silent()))?;
-        reply.map_err(|error| self.lost(told(&error)))
+        self.replied(reply)
     }
 
-    async fn ask(&mut self, question: &Cmd) -> Result<Value, String> {
+    async fn ask(&mut self, question: &Cmd) -> Result<Value, CallError> {
         let reply = timeout(PATIENCE, ask(&mut self.connection, question)).await;
-        let reply = reply.map_err(|_| self.lost(silent()))?;
-        reply.map_err(|error| self.lost(told(&error)))
+        self.replied(reply)
     }
 
-    /// The store may be somewhere else by now.
-    fn lost(&self, why: String) -> String {
+    fn replied(
+        &self,
+        reply: Result<Result<Value, RedisError>, Elapsed>,
+    ) -> Result<Value, CallError> {
+        let error = match reply {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(error)) if kind_of(&error) == Unavailable::Refused => {
+                return Err(CallError::Refused(told(&error)));
+            }
+            Ok(Err(error)) => told(&error),
+            Err(_) => silent(),
+        };
+        // The store may be somewhere else by now.
         self.stream.store.seek();
-        why
+        Err(CallError::Lost(error))
+    }
+}
+
+impl Life {
+    fn beginning(now: Duration) -> Result<Life, CallError> {
+        let mut random = [0; (LIFE - BEGAN) / 2];
+        let without = |_| CallError::Lost("there is no randomness".to_owned());
+        rand::fill(&mut random).map_err(without)?;
+        let began = format!("{:0BEGAN$x}", now.as_millis());
+        let random = random.iter().map(|byte| format!("{byte:02x}"));
+        // Of a time that takes more digits, in the year 10889, the last ones.
+        let began = &began[began.len() - BEGAN..];
+        Ok(Life(std::iter::once(began.to_owned()).chain(random).collect::<String>().into_bytes()))
+    }
+
+    /// How old it is. One that begins later, or says no time, is young.
+    pub fn age(&self, now: Duration) -> Duration {
+        let began = self.0.get(..BEGAN).and_then(|digits| str::from_utf8(digits).ok());
+        let began = began.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        began.map_or(Duration::ZERO, |began| now.saturating_sub(Duration::from_millis(began)))
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (CallError::Refused(why) | CallError::Lost(why)) = self;
+        f.write_str(why)
     }
 }
 
@@ -270,8 +339,8 @@ fn silent() -> String {
     "it does not respond in time".to_owned()
 }
 
-fn misread() -> String {
-    "it sends what is no reply to its calls".to_owned()
+fn misread() -> CallError {
+    CallError::Lost("it sends what is no reply to its calls".to_owned())
 }
 
 /// The id and what it has of an entry in a page.
@@ -350,6 +419,19 @@ mod tests {
             sent += more;
         }
         assert!(sent < long.len(), "all of it was sent though nobody waits for a reply");
+    }
+
+    #[test]
+    fn a_life_says_when_it_began() {
+        let at = Duration::from_millis(1_790_000_000_123);
+        let life = Life::beginning(at).unwrap();
+        assert_eq!(life.0.len(), LIFE);
+        let later = Duration::from_secs(7);
+        assert_eq!(life.age(at + later), later);
+        assert_eq!(life.age(at - later), Duration::ZERO);
+        assert_eq!(Life(vec![b'x'; LIFE]).age(at), Duration::ZERO);
+        let late = Life::beginning(Duration::from_secs(u64::MAX / 2)).unwrap();
+        assert_eq!((late.0.len(), late.age(at)), (LIFE, Duration::ZERO));
     }
 
     #[test]

@@ -156,6 +156,10 @@ fn run_after(
         if let Some(file) = file {
             clusters::recall_endpoints(&config, file, &prepared.feeds(), &log);
         }
+        if let Some(store) = &store {
+            store.follow(prepared.stores(), log.clone())?;
+            store.heard().await;
+        }
         let taken = prepared.taken().to_vec();
         let gateway = prepared.start()?;
         let reloads = Arc::new(Reloads::new(documents.public_digest));
@@ -176,9 +180,6 @@ fn run_after(
         terminal::say(&greeting.text());
         greeting.tell(&log);
         let demo = demo.map(|(_, upstream)| upstream);
-        if let Some(store) = &store {
-            store.follow(gateway.status(), log.clone())?;
-        }
         let in_force = file.zip(state).map(|(file, state)| InForce {
             file: file.to_owned(),
             config: Arc::clone(&config),

@@ -43,7 +43,7 @@ struct Place {
 }
 
 /// Withdrawn entries that are remembered. A gateway that has not heard of one that is forgotten goes on refusing its tokens.
-const MAX_WITHDRAWN: usize = 100_000;
+pub(super) const MAX_WITHDRAWN: usize = 100_000;
 /// What is beyond that stays in the stream until it is read again.
 const MAX_GARBAGE: usize = 1 << 16;
 
@@ -66,7 +66,7 @@ impl Entries {
     /// Those behind that id that revoke something.
     pub(super) fn behind(&self, id: u64) -> impl Iterator<Item = &Entry> {
         let behind = self.by_id.range(id.saturating_add(1)..).map(|(_, entry)| entry);
-        behind.filter(|entry| !entry.is_withdrawn)
+        behind.filter(|entry| !entry.is_withdrawn())
     }
 
     pub(super) fn of(&self, id: u64) -> Option<&Entry> {
@@ -101,16 +101,20 @@ impl Entries {
         self.next = self.next.max(entry.id.saturating_add(1));
         self.by_target.insert(entry.tokens.target(), entry.id);
         self.by_end.insert((entry.tokens.ends, entry.id));
-        if entry.is_withdrawn {
+        if entry.is_withdrawn() {
             self.withdrawn.insert((entry.tokens.ends, entry.id));
         }
         if let Some(told) = &mut self.told {
             told.missing.insert(entry.id);
         }
-        self.by_id.insert(entry.id, entry);
-        let beyond =
-            self.withdrawn.first().filter(|_| self.withdrawn.len() > MAX_WITHDRAWN).copied();
-        beyond.into_iter().for_each(|(_, id)| drop(self.remove(id)));
+        let id = entry.id;
+        self.by_id.insert(id, entry);
+        // Never the one that was just made: nobody has heard of it.
+        if self.withdrawn.len() > MAX_WITHDRAWN
+            && let Some(&(_, beyond)) = self.withdrawn.iter().find(|(_, other)| *other != id)
+        {
+            self.remove(beyond);
+        }
     }
 
     /// Removes one for which the stream has another one, or none.
@@ -139,9 +143,11 @@ impl Entries {
         is_missing && self.of(id).is_some_and(|entry| entry.stamp == stamp)
     }
 
-    /// Whether other gateways can know of an entry as it is here; nothing where there are none.
+    /// Whether other gateways can know of an entry as it is here; nothing where there are none. They cannot of one that is
+    /// not remembered.
     pub(super) fn is_told(&self, id: u64) -> Option<bool> {
-        self.told.as_ref().map(|told| !told.missing.contains(&id))
+        let told = self.told.as_ref()?;
+        Some(self.by_id.contains_key(&id) && !told.missing.contains(&id))
     }
 
     /// How many entries other gateways cannot know of.
@@ -152,13 +158,15 @@ impl Entries {
     /// So many entries that other gateways cannot know of, from that id on and then from the first one on.
     pub(super) fn to_tell(&self, from: u64, most: usize) -> Vec<&Entry> {
         let Some(Told { missing, .. }) = &self.told else { return Vec::new() };
-        let ids = missing.range(from..).chain(missing.range(..from)).take(most);
-        ids.filter_map(|id| self.by_id.get(id)).collect()
+        let ids = missing.range(from..).chain(missing.range(..from));
+        ids.filter_map(|id| self.by_id.get(id)).take(most).collect()
     }
 
     /// The stream has the entry as it is here, at that place. Of two places the later one counts, at all gateways.
     pub(super) fn note_told(&mut self, id: u64, at: EntryId) {
-        let Some(told) = &mut self.told else { return };
+        let Some(told) = self.told.as_mut().filter(|_| self.by_id.contains_key(&id)) else {
+            return;
+        };
         told.missing.remove(&id);
         let known = told.place_of(id).unwrap_or(at);
         told.places.insert(id, Place { at: known.max(at), reading: told.reading });

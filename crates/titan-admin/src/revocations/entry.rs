@@ -16,8 +16,9 @@ pub(crate) struct Entry {
     /// When it became what it is, in milliseconds since 1970, and later than whatever was known of these tokens then. 0 where an
     /// earlier version has written it, whose gateway told no other one.
     pub(super) stamp: u64,
-    /// Whether the tokens are accepted again: so that those hear of it who know them as revoked.
-    pub(super) is_withdrawn: bool,
+    /// Nothing while the tokens are refused. Otherwise they are accepted again, so that those hear of it who know them as revoked:
+    /// those who know what was said up to that stamp, which is what this gateway knew when it withdrew it.
+    pub(super) lifts: Option<u64>,
 }
 
 /// An entry as a client sees it, and whether all gateways can know of it, where there are others.
@@ -51,22 +52,30 @@ const MAX_DATE: u64 = 253_402_300_799;
 const MAX_STAMP: u64 = 2 * 1000 * MAX_DATE;
 
 impl Entry {
-    /// What this and `other`, which was known elsewhere of the same tokens, come to: wherever they meet, and however often. What
-    /// is later counts; of two that revoke, what either does. In doubt tokens are revoked.
+    /// Whether its tokens are accepted again.
+    pub(super) fn is_withdrawn(&self) -> bool {
+        self.lifts.is_some()
+    }
+
+    /// The same, withdrawn.
+    pub(super) fn withdrawn(&self, stamp: u64) -> Entry {
+        Entry { stamp, lifts: Some(self.stamp), ..self.clone() }
+    }
+
+    /// What this and `other`, which was known elsewhere of the same tokens, come to: wherever they meet, and however often. Of two
+    /// that revoke, what either does. Who withdraws undoes what they knew, and nothing else, whatever is later: in doubt tokens are
+    /// revoked.
     pub(super) fn merged(&self, other: &Entry) -> Entry {
-        let stamp = self.stamp.max(other.stamp);
-        let (later, tokens) = match (self.is_withdrawn, other.is_withdrawn) {
-            (false, false) => (self, self.tokens.and(&other.tokens)),
-            (true, false) if other.stamp >= self.stamp => (other, other.tokens.clone()),
-            (false, true) if self.stamp >= other.stamp => (self, self.tokens.clone()),
-            // Known for as long as whatever it withdraws, in one form wherever the two meet.
-            (true, _) | (_, true) => {
-                let tokens = self.tokens.and(&other.tokens);
-                let later = if self.is_withdrawn { self } else { other };
-                (later, tokens)
+        let outlasts = |entry: &Entry, lifts: u64| entry.stamp > lifts;
+        let (tokens, lifts) = match (self.lifts, other.lifts) {
+            (Some(lifts), None) if outlasts(other, lifts) => {
+                return Entry { id: self.id, ..other.clone() };
             }
+            (None, Some(lifts)) if outlasts(self, lifts) => return self.clone(),
+            // Known for as long as whatever it withdraws, in one form wherever the two meet.
+            (one, another) => (self.tokens.and(&other.tokens), one.max(another)),
         };
-        Entry { id: self.id, tokens, stamp, is_withdrawn: later.is_withdrawn }
+        Entry { id: self.id, tokens, stamp: self.stamp.max(other.stamp), lifts }
     }
 
     /// Whether both say the same, whatever their ids.
@@ -132,6 +141,8 @@ struct EntryJson {
     stamp: u64,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     withdrawn: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lifts: Option<u64>,
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     published: Option<bool>,
 }
@@ -154,24 +165,27 @@ impl TryFrom<EntryJson> for Entry {
     type Error = &'static str;
 
     fn try_from(written: EntryJson) -> Result<Entry, &'static str> {
-        let EntryJson { id, jti, sub, iat, iss, exp, stamp, withdrawn, published: _ } = written;
-        if stamp > MAX_STAMP {
-            return Err("`stamp` must be a Unix time in milliseconds");
+        let EntryJson { id, jti, sub, iat, iss, exp, stamp, withdrawn, lifts, published: _ } =
+            written;
+        if stamp.max(lifts.unwrap_or_default()) > MAX_STAMP {
+            return Err("`stamp` and `lifts` must be Unix times in milliseconds");
         }
+        // Earlier versions have not said what they knew: everything that was said before.
+        let lifts = withdrawn.then(|| lifts.unwrap_or(stamp.saturating_sub(1)));
         let tokens = TokensJson { jti, sub, iat, iss, exp }.try_into()?;
-        Ok(Entry { id, tokens, stamp, is_withdrawn: withdrawn })
+        Ok(Entry { id, tokens, stamp, lifts })
     }
 }
 
 impl From<Entry> for EntryJson {
     fn from(entry: Entry) -> EntryJson {
-        let Entry { id, tokens: Tokens { of, issuer, ends }, stamp, is_withdrawn } = entry;
+        let Entry { id, tokens: Tokens { of, issuer, ends }, stamp, lifts } = entry;
         let (jti, sub, iat) = match of {
             Revoked::Token(name) => (Some(name), None, None),
             Revoked::Subject(name, issued) => (None, Some(name), Some(issued.as_secs())),
         };
-        let (iss, exp, withdrawn) = (issuer, ends, is_withdrawn);
-        EntryJson { id, jti, sub, iat, iss, exp, stamp, withdrawn, published: None }
+        let (iss, exp, withdrawn) = (issuer, ends, lifts.is_some());
+        EntryJson { id, jti, sub, iat, iss, exp, stamp, withdrawn, lifts, published: None }
     }
 }
 

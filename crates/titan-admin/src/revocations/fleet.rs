@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use titan_config::{JwtRevocations, Name, WithoutRevocations};
 use titan_io::random::Random;
 use titan_observe::events::Log;
-use titan_proxy::{Revocations, Status};
+use titan_proxy::{Revocations, StoresInForce};
 use titan_store::stream::{EntryId, MAX_WRITTEN};
 use tokio::runtime::Builder;
 use tokio::sync::{Notify, watch};
@@ -39,7 +39,7 @@ pub(super) struct Fleet {
     /// Changes whenever something was heard.
     heard: watch::Sender<()>,
     started: Instant,
-    /// When everything was heard and told last, in milliseconds since it was started; 0 for never.
+    /// When everything was heard last, in milliseconds since it was started; 0 for never.
     in_sync: AtomicU64,
     /// Whether something was heard for which there was no room.
     is_lacking: AtomicBool,
@@ -51,7 +51,7 @@ pub(super) struct Fleet {
 /// How it is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FleetStatus {
-    /// Whether everything was heard and told lately.
+    /// Whether everything was heard lately.
     pub(crate) is_in_sync: bool,
     /// Entries that other gateways cannot know of.
     pub(crate) unpublished: usize,
@@ -65,8 +65,11 @@ pub(crate) struct FleetStatus {
 
 /// How long a client waits until other gateways can know of what it has revoked.
 const PUBLISHING: Duration = Duration::from_millis(500);
-/// By how much, in seconds, clocks of gateways may differ. What has ended for so long has ended for all of them.
+/// By how much, in seconds, clocks of gateways may differ. What has ended for so long, also by the clock of the store, has ended for
+/// all of them.
 const CLOCKS: u64 = 3600;
+/// How long a start waits for the stream where tokens are refused until it was read.
+const AT_START: Duration = Duration::from_secs(2);
 
 impl Fleet {
     /// The one of a configuration that has any.
@@ -106,12 +109,19 @@ impl Fleet {
         self.changed.notify_one();
     }
 
-    fn note_in_sync(&self) {
-        let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.in_sync.store(now.max(1), Ordering::Relaxed);
+    /// Everything was heard so long ago.
+    fn note_in_sync(&self, ago: Duration) {
+        let at = self.started.elapsed().saturating_sub(ago).as_millis();
+        self.in_sync.store(u64::try_from(at).unwrap_or(u64::MAX).max(1), Ordering::Relaxed);
+        self.heard.send_replace(());
     }
 
-    /// How long ago everything was heard and told.
+    /// Whether everything was heard since the start.
+    fn was_ever_in_sync(&self) -> bool {
+        self.in_sync.load(Ordering::Relaxed) > 0
+    }
+
+    /// How long ago everything was heard.
     fn age(&self) -> Duration {
         self.started
             .elapsed()
@@ -119,22 +129,37 @@ impl Fleet {
     }
 
     fn is_in_sync(&self) -> bool {
-        let was_ever = self.in_sync.load(Ordering::Relaxed) > 0;
-        was_ever && self.age() < self.stale_after && !self.is_lacking.load(Ordering::Relaxed)
+        self.was_ever_in_sync()
+            && self.age() < self.stale_after
+            && !self.is_lacking.load(Ordering::Relaxed)
     }
 }
 
 impl RevocationStore {
     /// Tells other gateways what is revoked here, and hears of them what is revoked there, for as long as the process runs; where
     /// `jwt_revocations` names a store.
-    pub fn follow(self: &Arc<Self>, status: Status, log: Log) -> io::Result<()> {
+    pub fn follow(self: &Arc<Self>, stores: StoresInForce, log: Log) -> io::Result<()> {
         if self.fleet.is_none() {
             return Ok(());
         }
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let follower = Follower::new(Arc::clone(self), status, log);
+        let follower = Follower::new(Arc::clone(self), stores, log);
         let follow = move || runtime.block_on(follower.run());
         thread::Builder::new().name("revocations".to_owned()).spawn(follow).map(drop)
+    }
+
+    /// Waits, not for long, until what other gateways have revoked was heard, where tokens are refused until then. For one that is
+    /// about to serve.
+    pub async fn heard(&self) {
+        let Some(fleet) = self.fleet.as_ref().filter(|fleet| fleet.denies) else { return };
+        let mut heard = fleet.heard.subscribe();
+        let in_sync = async { while !fleet.was_ever_in_sync() && heard.changed().await.is_ok() {} };
+        let _ = timeout(AT_START, in_sync).await;
+    }
+
+    /// Whether tokens are refused because what other gateways have revoked was not heard since the start.
+    pub(crate) fn awaits_fleet(&self) -> bool {
+        self.fleet.as_ref().is_some_and(|fleet| fleet.denies && !fleet.was_ever_in_sync())
     }
 
     /// Waits, not for long, until all gateways can know of an entry as it is here. Tells whether they can, where there are any.
@@ -168,10 +193,11 @@ impl RevocationStore {
     }
 
     /// Puts in force what was heard. That is not undone if the disk does not take it: then it is heard again at the next start.
-    /// Tells how many entries have changed something, and whether there was room for all.
-    fn hear(&self, page: Vec<(EntryId, Entry)>, now: u64) -> (u64, bool) {
+    /// Tells how many entries have changed something, and whether there was room for all. The time is that of this gateway, and that
+    /// of the store.
+    fn hear(&self, page: Vec<(EntryId, Entry)>, now: (u64, u64)) -> (u64, bool) {
         let mut inner = self.lock();
-        inner.evict(&self.table, now);
+        inner.evict(&self.table, now.0);
         let (mut records, mut had_room) = (Vec::new(), true);
         for (place, theirs) in page {
             match inner.hear(&self.table, (place, theirs), self.capacity, now) {
@@ -221,11 +247,11 @@ impl Inner {
         table: &Revocations,
         (place, theirs): (EntryId, Entry),
         capacity: usize,
-        now: u64,
+        (now, by_store): (u64, u64),
     ) -> Result<Option<Entry>, NoRoom> {
         if theirs.tokens.have_ended(now) {
-            // Others may need it still, whose clocks are behind.
-            if theirs.tokens.have_ended(now.saturating_sub(CLOCKS)) {
+            // Others may need it still, whose clocks are behind, or this one's is ahead.
+            if theirs.tokens.have_ended(now.min(by_store).saturating_sub(CLOCKS)) {
                 self.entries.discard(place);
             }
             return Ok(None);
@@ -235,8 +261,10 @@ impl Inner {
             None => Entry { id: self.entries.next, ..theirs.clone() },
             Some(ours) => ours.merged(&theirs),
         };
-        let is_one_more = !next.is_withdrawn && ours.as_ref().is_none_or(|it| it.is_withdrawn);
+        let is_one_more = !next.is_withdrawn() && ours.as_ref().is_none_or(Entry::is_withdrawn);
         if is_one_more && self.entries.len() >= capacity {
+            // Others have this one instead of what is known here, which nobody has lost.
+            ours.iter().for_each(|ours| drop(self.entries.forget(ours.id)));
             return Err(NoRoom);
         }
         let is_news = ours.as_ref() != Some(&next);

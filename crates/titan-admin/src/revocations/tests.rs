@@ -150,7 +150,7 @@ fn one_entry_is_for_all_tokens_of_a_target() {
     let lines = || place.text().lines().count();
     let before = lines();
     let stamp = 1000 * NOW + 1;
-    let both = Entry { id: 1, tokens: subject(7, NOW + 20), stamp, is_withdrawn: false };
+    let both = Entry { id: 1, tokens: subject(7, NOW + 20), stamp, lifts: None };
     assert_eq!(store.revoke(subject(7, NOW + 10), AT).unwrap(), Outcome::Known(both.clone()));
     assert_eq!(lines(), before + 1);
     assert_eq!(store.revoke(subject(6, NOW + 20), AT).unwrap(), Outcome::Known(both));

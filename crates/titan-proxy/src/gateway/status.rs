@@ -35,6 +35,17 @@ pub struct Status {
     began: Instant,
 }
 
+/// The stores of the configuration in force, also before it serves.
+#[derive(Clone)]
+pub struct StoresInForce(pub(super) Arc<ArcSwap<Snapshot>>);
+
+impl StoresInForce {
+    /// The one of that name.
+    pub fn named(&self, name: &str) -> Option<Arc<Store>> {
+        self.0.load().stores.named(name).cloned()
+    }
+}
+
 /// How long after the start a gateway is not ready because keys of tokens are missing: a server of keys that does not respond must not
 /// keep all gateways of a fleet from the routes that need none.
 const KEYS_AT_START: Duration = Duration::from_secs(60);
@@ -161,11 +172,6 @@ impl Status {
     /// The stores that gateways count together in.
     pub fn stores(&self) -> Vec<StoreStatus> {
         self.current.load().stores.status()
-    }
-
-    /// The one of that name.
-    pub fn store(&self, name: &str) -> Option<Arc<Store>> {
-        self.current.load().stores.named(name).cloned()
     }
 
     /// Every endpoint of every upstream.

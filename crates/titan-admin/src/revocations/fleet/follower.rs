@@ -1,11 +1,14 @@
 //! Follows the stream of a fleet: hears what other gateways have revoked, and tells what was revoked here.
 //!
 //! ```text
-//! connect -> what is its life? -> read to its end -> write what it lacks -> remove what nobody needs -> in sync
+//! connect -> what is its life? -> read to its end -> in sync -> write what it lacks -> remove what nobody needs
 //!    ^             ^ another one: read it all, and see what it lacks                                      |
 //!    |             +--------------------------- 100 ms later, or when something is revoked here -----------+
 //!    +--- after an error
 //! ```
+//!
+//! A stream that has just begun says nothing of what was revoked before it was lost: who has not been in sync until then does not
+//! trust it before the others have had the time to write that again ([`REFILLED`]).
 //!
 //! A store may lose its last entries alone: one that is started from an older copy, or a replica that lagged behind. So all of the
 //! stream is read after each connection, and again every few minutes ([`CHECK`]), some of it at each look.
@@ -20,16 +23,20 @@ use std::time::{Duration, Instant};
 use titan_config::{LogArea, LogLevel};
 use titan_io::random::Random;
 use titan_observe::events::{Event, Log, Repeat};
-use titan_proxy::Status;
-use titan_store::stream::{EntryId, FIRST, Life, MAX_REMOVED, Read, Stream, StreamLink, Written};
+use titan_proxy::StoresInForce;
+use titan_store::stream::{
+    CallError, EntryId, FIRST, Life, Look, MAX_REMOVED, Read, Stream, StreamLink, Written,
+};
 use tokio::time::sleep;
 
 /// Follows the stream, on a thread of its own.
 pub(super) struct Follower {
     revoked: Arc<RevocationStore>,
-    status: Status,
+    stores: StoresInForce,
     log: Log,
     life: Option<Life>,
+    /// Until when others may be writing again what the life before had.
+    is_young_until: Option<Instant>,
     /// The last entry that was heard.
     at: EntryId,
     /// The last one in its life of which it was told whether it can be read.
@@ -39,6 +46,8 @@ pub(super) struct Follower {
     /// Whether the reading has met something for which there was no room.
     is_lacking: bool,
     is_cut_off: bool,
+    /// After a store has refused to be written to: when to try again, and how long that was put off.
+    put_off: Option<(Instant, Duration)>,
 }
 
 /// The stream is read from its beginning, time and again.
@@ -67,21 +76,28 @@ const LACKING: Duration = Duration::from_secs(10);
 const PAGES: u32 = 8;
 /// How often a stream is begun that does not stay.
 const MAX_BEGUN: u32 = 3;
+/// In which all gateways that reach a stream that has begun anew have written there what they know: they look for it at each
+/// [`LOOK`], or connect again within twice a second.
+const REFILLED: Duration = Duration::from_secs(5);
+/// Until a store that refuses to be written to is asked again, at first and at most.
+const PUT_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 impl Follower {
     /// One that has heard nothing yet.
-    pub(super) fn new(revoked: Arc<RevocationStore>, status: Status, log: Log) -> Follower {
+    pub(super) fn new(revoked: Arc<RevocationStore>, stores: StoresInForce, log: Log) -> Follower {
         Follower {
             revoked,
-            status,
+            stores,
             log,
             life: None,
+            is_young_until: None,
             at: FIRST,
             judged: FIRST,
             openings: 0,
             reading: Reading::All,
             is_lacking: false,
             is_cut_off: false,
+            put_off: None,
         }
     }
 
@@ -91,34 +107,35 @@ impl Follower {
         let revoked = Arc::clone(&self.revoked);
         let Some(fleet) = &revoked.fleet else { return };
         loop {
-            let before = fleet.in_sync.load(Ordering::Relaxed);
-            let Err(why) = self.follow(&revoked, fleet).await;
-            let was_in_sync = fleet.in_sync.load(Ordering::Relaxed) != before;
-            pause = if was_in_sync { PAUSES.0 } else { (2 * pause).min(PAUSES.1) };
+            let mut is_done = false;
+            let Err(why) = self.follow(&revoked, fleet, &mut is_done).await;
+            pause = if is_done { PAUSES.0 } else { (2 * pause).min(PAUSES.1) };
             self.tell_if_cut_off(fleet, &why);
             sleep(pause).await;
         }
     }
 
-    /// From a connection to why it has ended.
+    /// From a connection to why it has ended. `is_done` once there was nothing left to hear or to tell.
     async fn follow(
         &mut self,
         revoked: &RevocationStore,
         fleet: &Fleet,
+        is_done: &mut bool,
     ) -> Result<Infallible, String> {
-        let store = || self.status.store(fleet.store.as_str());
+        let store = || self.stores.named(fleet.store.as_str());
         let store = store().ok_or("the configuration in force has no such store")?;
         let stream = Stream::new(store, STREAM).map_err(|_| "its entries cannot be encrypted")?;
         let mut link = stream.connect().await?;
         // What it had may be lost, and what is new may have lesser ids than that.
         self.start_over(revoked);
         loop {
-            self.catch_up(&mut link, revoked, fleet).await?;
-            self.note_in_sync(revoked, fleet);
+            let caught_up = self.catch_up(&mut link, revoked, fleet).await;
+            caught_up.map_err(|error| error.to_string())?;
+            *is_done = true;
             let is_changed = fleet.changed.notified();
             tokio::select! { () = sleep(LOOK) => {}, () = is_changed => {} }
             // A reload may have changed its section.
-            if !self.status.store(fleet.store.as_str()).is_some_and(|store| stream.is_in(&store)) {
+            if !self.stores.named(fleet.store.as_str()).is_some_and(|store| stream.is_in(&store)) {
                 return Err("the configuration in force has another store of that name".to_owned());
             }
         }
@@ -130,37 +147,75 @@ impl Follower {
         link: &mut StreamLink<'_>,
         revoked: &RevocationStore,
         fleet: &Fleet,
-    ) -> Result<(), String> {
+    ) -> Result<(), CallError> {
         let mut begun = 0;
         loop {
-            let life = link.life().await?;
-            self.look_for_losses(life.as_ref(), revoked, fleet);
-            self.read_on(link, revoked, fleet).await?;
-            self.read_again(link, revoked, fleet).await?;
-            match life {
+            let asked = Instant::now();
+            let look = link.look().await?;
+            self.look_for_losses(&look, revoked, fleet);
+            self.read_on(link, revoked, fleet, look.now).await?;
+            self.read_again(link, revoked, fleet, look.now).await?;
+            match look.life {
                 None if begun == MAX_BEGUN => return Err(does_not_keep()),
                 None => {
                     begun += 1;
-                    link.begin(None).await?;
+                    link.begin(None, look.now).await?;
                 }
                 Some(life) => {
-                    if !self.tell(link, &life, revoked, fleet).await? {
-                        return clean(link, revoked).await;
+                    self.note_in_sync(revoked, fleet, asked);
+                    let told = self.tell(link, (&life, look.now), revoked, fleet).await;
+                    match self.unless_refused(told, fleet)? {
+                        Some(true) => {}
+                        Some(false) => {
+                            let cleaned = clean(link, revoked).await;
+                            return self.unless_refused(cleaned, fleet).map(drop);
+                        }
+                        None => return Ok(()),
                     }
                 }
             }
         }
     }
 
+    /// What a store is not written to for a while that has refused that: what it has can be heard nevertheless.
+    fn unless_refused<T>(
+        &mut self,
+        result: Result<T, CallError>,
+        fleet: &Fleet,
+    ) -> Result<Option<T>, CallError> {
+        match result {
+            Ok(done) => Ok(Some(done)),
+            Err(CallError::Refused(why)) => {
+                let before = self.put_off.map(|(_, pause)| pause);
+                let pause = before.map_or(PUT_OFF.0, |pause| (2 * pause).min(PUT_OFF.1));
+                self.put_off = Some((Instant::now() + pause, pause));
+                self.note_refused(&why, fleet);
+                Ok(None)
+            }
+            Err(lost) => Err(lost),
+        }
+    }
+
+    /// Whether nothing is written for now.
+    fn is_put_off(&self) -> bool {
+        self.put_off.is_some_and(|(until, _)| Instant::now() < until)
+    }
+
     /// Has everything read again where the stream is another one, or what was heard may be lost.
-    fn look_for_losses(&mut self, life: Option<&Life>, revoked: &RevocationStore, fleet: &Fleet) {
+    fn look_for_losses(&mut self, look: &Look, revoked: &RevocationStore, fleet: &Fleet) {
+        let Look { life, now } = look;
         let openings = fleet.openings.load(Ordering::Relaxed);
-        let is_another = life.is_none() || life != self.life.as_ref();
+        let is_another = life.is_none() || *life != self.life;
         if is_another && self.life.is_some() {
             self.note_lost("the revoked tokens", fleet);
         }
         if is_another {
-            (self.life, self.judged) = (life.cloned(), FIRST);
+            // Who was in sync until now knows what it had.
+            let age = life.as_ref().map_or(Duration::ZERO, |life| life.age(*now));
+            let is_new_here = !fleet.is_in_sync();
+            let rest = REFILLED.saturating_sub(age);
+            self.is_young_until = (is_new_here && !rest.is_zero()).then(|| Instant::now() + rest);
+            (self.life, self.judged) = (life.clone(), FIRST);
             revoked.lock().entries.forget_told();
         }
         if is_another || openings != self.openings {
@@ -180,12 +235,13 @@ impl Follower {
         link: &mut StreamLink<'_>,
         revoked: &RevocationStore,
         fleet: &Fleet,
-    ) -> Result<(), String> {
+        now: Duration,
+    ) -> Result<(), CallError> {
         loop {
             let page = link.read(self.at).await?;
             let Some((last, _)) = page.last() else { break };
             self.at = *last;
-            self.hear(page, revoked, fleet);
+            self.hear(page, revoked, fleet, now);
             fleet.heard.send_replace(());
         }
         if matches!(self.reading, Reading::All) {
@@ -200,7 +256,8 @@ impl Follower {
         link: &mut StreamLink<'_>,
         revoked: &RevocationStore,
         fleet: &Fleet,
-    ) -> Result<(), String> {
+        now: Duration,
+    ) -> Result<(), CallError> {
         if matches!(self.reading, Reading::Due(at) if Instant::now() >= at) {
             (self.reading, self.is_lacking) = (Reading::Again(FIRST), false);
             revoked.lock().entries.begin_reading();
@@ -209,13 +266,13 @@ impl Follower {
             let Reading::Again(from) = self.reading else { break };
             let page = link.read(from).await?;
             let last = page.last().map(|(last, _)| *last);
-            self.hear(page, revoked, fleet);
+            self.hear(page, revoked, fleet, now);
             if let Some(last) = last.filter(|last| *last < self.at) {
                 self.reading = Reading::Again(last);
                 continue;
             }
             // What was removed before it was met here has another entry in its place, which is there by now.
-            self.read_on(link, revoked, fleet).await?;
+            self.read_on(link, revoked, fleet, now).await?;
             self.end_reading(revoked, fleet);
         }
         Ok(())
@@ -231,8 +288,14 @@ impl Follower {
         self.reading = Reading::Due(due(if self.is_lacking { LACKING } else { CHECK }));
     }
 
-    /// Puts a page in force.
-    fn hear(&mut self, page: Vec<Read>, revoked: &RevocationStore, fleet: &Fleet) {
+    /// Puts a page in force. `theirs` is the time by the clock of the store.
+    fn hear(
+        &mut self,
+        page: Vec<Read>,
+        revoked: &RevocationStore,
+        fleet: &Fleet,
+        theirs: Duration,
+    ) {
         let (mut entries, mut unreadable) = (Vec::with_capacity(page.len()), 0);
         let judged = self.judged;
         for (id, entry) in page {
@@ -242,22 +305,22 @@ impl Follower {
             self.judged = self.judged.max(id);
         }
         self.note_unreadable(unreadable, fleet);
-        let (changed, had_room) = revoked.hear(entries, now());
+        let (changed, had_room) = revoked.hear(entries, (now(), theirs.as_secs()));
         fleet.received.fetch_add(changed, Ordering::Relaxed);
         if !had_room {
             self.note_lack(revoked, fleet);
         }
     }
 
-    /// Writes some of what the stream lacks, and reads it there. Tells whether there was anything.
+    /// Writes some of what the stream lacks, and reads it there. Tells whether there was anything, and whether it can be done now.
     async fn tell(
         &mut self,
         link: &mut StreamLink<'_>,
-        life: &Life,
+        (life, theirs): (&Life, Duration),
         revoked: &RevocationStore,
         fleet: &Fleet,
-    ) -> Result<bool, String> {
-        let telling = revoked.to_tell(now());
+    ) -> Result<bool, CallError> {
+        let telling = if self.is_put_off() { Vec::new() } else { revoked.to_tell(now()) };
         if telling.is_empty() {
             return Ok(false);
         }
@@ -266,26 +329,51 @@ impl Follower {
             Written::OtherLife => return Ok(true),
             Written::Exhausted => {
                 self.note_exhausted(fleet);
-                link.begin(Some(life)).await?;
-                return Err("its ids were used up: it has begun anew".to_owned());
+                link.begin(Some(life), theirs).await?;
+                return Err(CallError::Lost("its ids were used up: it has begun anew".to_owned()));
             }
             Written::Added => {}
         }
-        self.read_on(link, revoked, fleet).await?;
+        self.put_off = None;
+        self.read_on(link, revoked, fleet, theirs).await?;
         // Something else may have been revoked meanwhile; then this is done again.
         if revoked.has_told(&telling) { Ok(true) } else { Err(does_not_keep()) }
     }
 
-    fn note_in_sync(&mut self, revoked: &RevocationStore, fleet: &Fleet) {
-        fleet.note_in_sync();
+    /// Everything was heard that the stream had when it was asked.
+    fn note_in_sync(&mut self, revoked: &RevocationStore, fleet: &Fleet, asked: Instant) {
         fleet.heard.send_replace(());
+        if fleet.denies && self.is_young_until.is_some_and(|until| Instant::now() < until) {
+            self.note_young(fleet);
+            return;
+        }
+        self.is_young_until = None;
+        fleet.note_in_sync(asked.elapsed());
         if fleet.denies && !fleet.is_lacking.load(Ordering::Relaxed) {
-            revoked.table.distrust_after(fleet.stale_after);
+            revoked.table.distrust_after(fleet.stale_after.saturating_sub(asked.elapsed()));
         }
         if std::mem::take(&mut self.is_cut_off) {
             let what = format!("hears again from the store `{}` what is revoked", fleet.store);
             self.log.tell(event(LogLevel::Info, "revocations_back", what));
         }
+    }
+
+    fn note_young(&self, fleet: &Fleet) {
+        let what = format!(
+            "the revoked tokens in the store `{}` have begun anew: tokens that could be revoked are refused until other gateways have \
+                had {REFILLED:?} to write there what they know",
+            fleet.store
+        );
+        self.log.tell(event(LogLevel::Warn, "revocations_begun", what).once(Repeat::ByMinute));
+    }
+
+    fn note_refused(&self, why: &str, fleet: &Fleet) {
+        let what = format!(
+            "the store `{}` refuses to be told of revoked tokens, so that other gateways cannot hear what is revoked here: {why}; it is \
+                tried again",
+            fleet.store
+        );
+        self.log.tell(event(LogLevel::Error, "revocations_untold", what).once(Repeat::ByMinute));
     }
 
     fn tell_if_cut_off(&mut self, fleet: &Fleet, why: &str) {
@@ -350,7 +438,7 @@ impl Follower {
 }
 
 /// Removes what nobody needs any more.
-async fn clean(link: &mut StreamLink<'_>, revoked: &RevocationStore) -> Result<(), String> {
+async fn clean(link: &mut StreamLink<'_>, revoked: &RevocationStore) -> Result<(), CallError> {
     loop {
         let garbage = revoked.lock().entries.take_garbage(MAX_REMOVED);
         if garbage.is_empty() {
@@ -366,8 +454,8 @@ fn due(most: Duration) -> Instant {
     Instant::now() + most / 2 + most * share / 2000
 }
 
-fn does_not_keep() -> String {
-    "it does not keep what is written there".to_owned()
+fn does_not_keep() -> CallError {
+    CallError::Lost("it does not keep what is written there".to_owned())
 }
 
 fn event(level: LogLevel, kind: &'static str, what: impl std::fmt::Display) -> Event {

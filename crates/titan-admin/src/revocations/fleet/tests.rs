@@ -1,5 +1,6 @@
 //! Gateways that tell each other what is revoked, over a stream that may be lost: what they come to know.
 
+use super::super::entries::{Entries, MAX_WITHDRAWN};
 use super::super::entry::Tokens;
 use super::super::log::Log as File;
 use super::super::tests::Place;
@@ -99,7 +100,7 @@ impl Gateways {
         let parse = |(index, entry): (usize, &Option<Vec<u8>>)| {
             Some((id(index), serde_json::from_slice(entry.as_ref()?).unwrap()))
         };
-        self.members[member].revoked.hear(part.filter_map(parse).collect(), NOW).1
+        self.members[member].revoked.hear(part.filter_map(parse).collect(), (NOW, NOW)).1
     }
 
     /// Reads to the end. Tells whether there was room for all.
@@ -343,7 +344,7 @@ fn a_stream_that_is_gone_is_not_waited_for() {
     assert_eq!(revoked.is_published(1), Some(false));
     let told = revoked.to_tell(NOW);
     assert_eq!((told.len(), revoked.has_told(&told)), (1, false));
-    assert_eq!(revoked.hear(read_back(&told), NOW), (0, true), "it is what was known");
+    assert_eq!(revoked.hear(read_back(&told), (NOW, NOW)), (0, true), "it is what was known");
     assert!(revoked.has_told(&told));
     assert_eq!(runtime.block_on(revoked.published(1)), Some(true));
 }
@@ -362,7 +363,7 @@ fn a_store_is_told_from_one_that_keeps_nothing_whatever_is_revoked_meanwhile() {
     let told = revoked.to_tell(NOW);
     (2..9).for_each(|name| drop(revoked.revoke(subject(name, 5, 1000), AT).unwrap()));
     assert!(!revoked.has_told(&told));
-    revoked.hear(read_back(&told), NOW);
+    revoked.hear(read_back(&told), (NOW, NOW));
     assert!(revoked.has_told(&told));
     // Revoked once more, it is not to be read back as it was.
     let told = revoked.to_tell(NOW);
@@ -389,6 +390,7 @@ fn what_is_said_later_in_the_same_second_counts() {
     gateways.members[0].revoked.revoke(subject(1, 5, 1000), AT).unwrap();
     gateways.sync_all();
     gateways.members[0].revoked.revoke(subject(1, 5, 1000), AT + MILLISECOND * 200).unwrap();
+    gateways.sync_all();
     let lifted = gateways.members[1].revoked.lift(1, AT + MILLISECOND * 700).unwrap();
     assert!(lifted.is_some());
     gateways.sync_all();
@@ -416,7 +418,7 @@ fn what_an_earlier_version_has_revoked_counts_as_revoked_when_there_is_a_store()
     let place = Place::new();
     drop(open_alone(&place));
     let (mut file, _) = File::open(&place.file(), |_| Ok(())).unwrap();
-    let entry = Entry { id: 1, tokens: subject(1, 5, 1000), stamp: 0, is_withdrawn: false };
+    let entry = Entry { id: 1, tokens: subject(1, 5, 1000), stamp: 0, lifts: None };
     file.append(&[Record::Add(entry)]).unwrap();
     drop(file);
     for _ in 0..2 {
@@ -431,16 +433,19 @@ fn the_stream_keeps_what_others_may_need_whose_clocks_are_behind() {
     gateways.members[0].revoked.revoke(subject(1, 5, 1000), AT).unwrap();
     gateways.sync_all();
     let ended = NOW + 1000 + MAX_LEEWAY.as_secs();
-    let garbage = |gateways: &Gateways, now: u64| {
+    let garbage = |gateways: &Gateways, now: u64, by_store: u64| {
         let entry = serde_json::from_slice(gateways.stream.iter().flatten().next().unwrap());
         let revoked = &gateways.members[1].revoked;
         assert_eq!(revoked.list(0, 10, now).len(), 0);
-        revoked.hear(vec![(id(9), entry.unwrap())], now);
+        revoked.hear(vec![(id(9), entry.unwrap())], (now, by_store));
         revoked.lock().entries.take_garbage(MAX_REMOVED)
     };
-    assert_eq!(garbage(&gateways, ended), []);
-    assert_eq!(garbage(&gateways, ended + CLOCKS - 1), []);
-    assert_eq!(garbage(&gateways, ended + CLOCKS), [id(9)]);
+    assert_eq!(garbage(&gateways, ended, ended), []);
+    let over = ended + CLOCKS;
+    assert_eq!(garbage(&gateways, over - 1, over), []);
+    // One clock alone that is far ahead.
+    assert_eq!(garbage(&gateways, over + 1_000_000, over - 1), []);
+    assert_eq!(garbage(&gateways, over, over), [id(9)]);
 }
 
 #[test]
@@ -454,7 +459,7 @@ fn nothing_is_removed_from_the_stream_before_there_is_another_in_its_place() {
     assert_eq!(garbage(), []);
     let told = revoked.to_tell(NOW);
     let entry = serde_json::from_slice(&told[0].written).unwrap();
-    revoked.hear(vec![(id(1), entry)], NOW);
+    revoked.hear(vec![(id(1), entry)], (NOW, NOW));
     assert_eq!(garbage(), [id(0)]);
 }
 
@@ -484,4 +489,70 @@ fn what_a_store_has_lost_is_told_again() {
         gateways.members[1].revoked.lock().entries.begin_reading();
         assert_eq!(gateways.members[1].revoked.lock().entries.end_reading(), 4);
     }
+}
+
+#[test]
+fn a_withdrawal_undoes_what_its_author_knew_and_nothing_else() {
+    let mut gateways = Gateways::of([100; 3]);
+    gateways.members[0].revoked.revoke(subject(1, 5, 1000), AT).unwrap();
+    gateways.sync_all();
+    // The third one revokes more, of which the second has not heard when it withdraws later.
+    gateways.members[2].revoked.revoke(subject(1, 9, 1000), AT + MILLISECOND * 10).unwrap();
+    let later = AT + MILLISECOND * 20;
+    assert!(gateways.members[1].revoked.lift(1, later).unwrap().is_some());
+    gateways.sync_all();
+    assert!(gateways.members.iter().all(|it| known(&it.revoked).len() == 1));
+    // Whoever has heard of it can withdraw it.
+    gateways.lift(0, 0);
+    gateways.sync_all();
+    assert!(gateways.members.iter().all(|it| known(&it.revoked).is_empty()));
+}
+
+#[test]
+fn what_an_earlier_version_has_withdrawn_undoes_what_was_said_before() {
+    let text = |more: &str| format!("{{\"id\":1,\"sub\":\"a\",\"iat\":5,\"exp\":9{more}}}");
+    let entry = |more: &str| serde_json::from_str::<Entry>(&text(more)).unwrap();
+    let withdrawn = entry(",\"stamp\":10,\"withdrawn\":true");
+    assert!(withdrawn.merged(&entry(",\"stamp\":9")).is_withdrawn());
+    assert!(!withdrawn.merged(&entry(",\"stamp\":10")).is_withdrawn());
+    let written = serde_json::to_string(&withdrawn).unwrap();
+    assert_eq!(serde_json::from_str::<Entry>(&written).unwrap(), withdrawn);
+}
+
+#[test]
+fn one_for_which_there_is_no_room_takes_the_place_of_what_was_withdrawn() {
+    let mut gateways = Gateways::of([100, 1, 100]);
+    gateways.members[0].revoked.revoke(subject(1, 5, 1000), AT).unwrap();
+    gateways.sync_all();
+    gateways.lift(0, 0);
+    gateways.sync_all();
+    gateways.members[1].revoked.revoke(subject(2, 5, 1000), AT).unwrap();
+    gateways.sync_all();
+    gateways.members[0].revoked.revoke(subject(1, 6, 1000), AT + MILLISECOND).unwrap();
+    gateways.sync(0);
+    gateways.sync(0);
+    assert!(!gateways.read(1));
+    gateways.begin_again(1);
+    let it = &gateways.members[1].revoked;
+    gateways.hear(1, 0, usize::MAX);
+    assert_eq!(it.lock().entries.end_reading(), 0, "nobody has lost anything");
+}
+
+#[test]
+fn what_is_withdrawn_beyond_what_is_remembered_is_told_before_it_is_forgotten() {
+    let mut entries = Entries::new(true);
+    let entry = |id: u64, ends: u64, lifts| {
+        let text = format!("{{\"jti\":\"{id}\",\"exp\":{ends}}}");
+        Entry { id, tokens: serde_json::from_str(&text).unwrap(), stamp: id, lifts }
+    };
+    // The last one ends first.
+    (1..=MAX_WITHDRAWN as u64 + 1).for_each(|id| entries.put(entry(id, 1_000_000 - id, Some(0))));
+    let last = MAX_WITHDRAWN as u64 + 1;
+    assert!(entries.of(last).is_some() && entries.of(last - 1).is_none());
+    assert_eq!(entries.is_told(last - 1), Some(false));
+    // What is forgotten is not missed.
+    entries.note_told(last - 1, id(1));
+    entries.begin_reading();
+    assert_eq!(entries.end_reading(), 0);
+    assert_eq!(entries.untold(), MAX_WITHDRAWN);
 }

@@ -331,11 +331,58 @@ fn a_gateway_that_is_cut_off_refuses_if_it_is_told_to() {
     // One that starts without the store knows nothing.
     let new = gateway(&redis.store(), ", without_store: deny, stale_after: 1h");
     assert_eq!(shows(&new, &good), 503);
+    let readiness = || {
+        let page = get(&mut Client::connect(new.admin()).unwrap(), "/readyz");
+        (page.status, page.text().to_owned())
+    };
+    let not_yet = "revoked tokens of other gateways have not been heard yet\n";
+    assert_eq!(readiness(), (503, not_yet.to_owned()));
     redis.resume();
+    until("it is ready", || readiness().0 == 200);
     for gateway in gateways.iter().chain([&new]) {
         until("it serves again", || shows(gateway, &good) == 200);
         until("it knows", || shows(gateway, &token("bad")) == 401);
     }
+}
+
+#[test]
+fn a_stream_that_has_begun_anew_is_trusted_by_those_who_know_what_it_had() {
+    let redis = Redis::start();
+    let denies = ", without_store: deny, stale_after: 1h";
+    let old = gateway(&redis.store(), denies);
+    let good = token("good");
+    assert_eq!(shows(&old, &good), 503, "others may have something to say");
+    until("an event tells of it", || old.events().contains("have begun anew"));
+    until("it serves", || shows(&old, &good) == 200);
+    assert!(revoke(&old, "bad"));
+    // Nobody has lost anything: a new one can serve at once.
+    let late = gateway(&redis.store(), denies);
+    assert_eq!([&late, &old].map(|it| shows(it, &good)), [200; 2]);
+    drop(late);
+    ask_at(redis.address, &["FLUSHALL"]);
+    let new = gateway(&redis.store(), denies);
+    assert_eq!((shows(&new, &good), shows(&old, &good)), (503, 200));
+    until("it serves", || shows(&new, &good) == 200);
+    assert_eq!([&new, &old].map(|it| shows(it, &token("bad"))), [401; 2]);
+}
+
+#[test]
+fn a_store_that_refuses_to_be_written_to_is_heard_nevertheless() {
+    let redis = Redis::start();
+    let gateway = gateway(&redis.store(), ", without_store: deny, stale_after: 1s");
+    let good = token("good");
+    until("it serves", || shows(&gateway, &good) == 200);
+    ask_at(redis.address, &["CONFIG", "SET", "maxmemory", "1"]);
+    assert!(!revoke(&gateway, "bad"));
+    until("an event tells of it", || gateway.events().contains("refuses to be told"));
+    let began = Instant::now();
+    while began.elapsed() < 3 * SOON {
+        assert_eq!(shows(&gateway, &good), 200);
+        pause();
+    }
+    assert_eq!(shows(&gateway, &token("bad")), 401);
+    ask_at(redis.address, &["CONFIG", "SET", "maxmemory", "0"]);
+    until("it is told", || entries(&redis) == 1);
 }
 
 #[test]
