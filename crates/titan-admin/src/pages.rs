@@ -81,7 +81,7 @@ const INDEX: &str = "\
 Titan admin interface
 
 /healthz           200 while the process runs
-/readyz            200 while connections are accepted, 503 while draining, or before token keys are fetched, revoked tokens heard, and each source has delivered
+/readyz            200 while connections are accepted, 503 while draining, or before keys, revoked tokens and sources have come
 /metrics           counters and histograms, Prometheus text format or OpenMetrics
 /openapi.json      a description of all calls, OpenAPI 3.1
 
@@ -119,7 +119,7 @@ const PROBES: &str = "\
 Titan
 
 /healthz   200 while the process runs
-/readyz    200 while connections are accepted, 503 while draining, or before token keys are fetched, revoked tokens heard, and each source has delivered
+/readyz    200 while connections are accepted, 503 while draining, or before keys, revoked tokens and sources have come
 /metrics   counters and histograms, Prometheus text format or OpenMetrics
 ";
 

@@ -7,7 +7,7 @@ use crate::location::{Location, Span};
 use crate::node::{Node, quote};
 use crate::problem::Problem;
 use crate::read::{At, Read, Reading, at, default, optional, required};
-use crate::readers::{duration, one_or_list, secret, text, whole};
+use crate::readers::{boolean, duration, one_or_list, secret, text, whole};
 use crate::secret::{Secret, parse_secret};
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
@@ -24,8 +24,10 @@ use std::time::Duration;
 pub struct Store {
     /// Its name, by which rate limits and revoked tokens refer to it.
     pub name: Name,
-    /// Where it is, or where its sentinels are; at least one, and more only of sentinels.
+    /// Where it is, or where its sentinels are, or nodes of its cluster; at least one, and more only of those.
     pub addresses: Vec<StoreAddress>,
+    /// Whether it is a cluster, whose nodes have a part of the keys each.
+    pub is_cluster: bool,
     /// What the sentinels call the store; `None` where the address is its own.
     pub sentinel: Option<SentinelName>,
     /// What keys in the store are hashed with.
@@ -96,9 +98,12 @@ section! {
     /// respond, policies go on as their `without_store` says.
     pub(crate) struct StoreFields {
         /// Its URL: `redis://10.0.0.1:6379`, `rediss://redis.example.com:6379` for TLS, or `unix:/run/redis.sock`. The port is 6379
-        /// unless the URL says another. Several addresses are those of sentinels.
+        /// unless the URL says another. Several addresses are those of sentinels, or of nodes of a cluster.
         pub(crate) address: Vec<At<ParsedAddress>> =
             required(one_or_list(at(text(ADDRESS, parse_address)), 1..=MAX_STORE_ADDRESSES)),
+        /// Whether it is a cluster (Redis Cluster, Valkey Cluster), of which `address` has some nodes: they tell which primary has which
+        /// keys. Each worker of a gateway has a connection to each primary, 256 at most, and follows keys and failovers.
+        pub(crate) cluster: bool = default("false", boolean()),
         /// What the sentinels at `address` call the store (Redis Sentinel): they tell which server is the primary now. Their port is
         /// usually 26379. Sentinels are logged in to with the same `username` and `password`, if they ask for any.
         pub(crate) sentinel: Option<SentinelName> =
@@ -109,7 +114,7 @@ section! {
         pub(crate) hash_key: Secret = required(secret(HASH_KEY, parse_hash_key)),
         /// The user of the store's access control lists; it needs the commands `eval`, `evalsha`, `get`, `set`, `time`, `zadd`, `zcard`,
         /// `zrem`, `zremrangebyscore`, `pexpire`, `ping` and `role` on keys `titan:*`, and for revoked tokens `xadd`, `xread`, `xrange`,
-        /// `xdel` and `del`.
+        /// `xdel` and `del`; at the nodes of a cluster `cluster|slots` and `asking` as well.
         pub(crate) username: Option<String> = optional("the default user", text(USERNAME, parse_username)),
         /// The password: `${file:redis.password}`.
         pub(crate) password: Option<Secret> = optional("none", secret(PASSWORD, parse_secret)),
@@ -183,12 +188,22 @@ impl StoreDraft {
     /// The store of that name.
     pub(crate) fn finish(self, name: Name, location: Location) -> Store {
         let StoreDraft(fields) = self;
-        let StoreFields { address, sentinel, hash_key, username, password, database, tls, timeout } =
-            fields;
+        let StoreFields {
+            address,
+            cluster,
+            sentinel,
+            hash_key,
+            username,
+            password,
+            database,
+            tls,
+            timeout,
+        } = fields;
         let is_tls = address.iter().any(|it| it.value.is_tls);
         Store {
             name,
             addresses: address.into_iter().map(|it| it.value.address).collect(),
+            is_cluster: cluster,
             sentinel,
             hash_key,
             username,
@@ -224,18 +239,46 @@ pub(crate) fn store_name() -> impl Read<Value = Name> {
 }
 
 fn check(fields: StoreFields, node: &Node, to: &mut Reading<'_>) -> Option<StoreDraft> {
-    let is_fine = check_number(&fields, node, to) & check_tls(&fields, node, to);
+    let is_fine = check_number(&fields, node, to)
+        & check_cluster(&fields, node, to)
+        & check_tls(&fields, node, to);
     warn_of_exposed_password(&fields, node, to);
     is_fine.then_some(StoreDraft(fields))
 }
 
 fn check_number(fields: &StoreFields, node: &Node, to: &mut Reading<'_>) -> bool {
-    let (Some(second), None) = (fields.address.get(1), &fields.sentinel) else { return true };
+    let (Some(second), None, false) = (fields.address.get(1), &fields.sentinel, fields.cluster)
+    else {
+        return true;
+    };
     let error = Diagnostic::error(second.span, "a store has one address");
-    let error = error.also(node.key_span("address"), "only sentinels may be several");
+    let error = error
+        .also(node.key_span("address"), "only sentinels, or nodes of a cluster, may be several");
     to.add(error.help(
-        "keep one address, or set `sentinel` to what the sentinels at these addresses call it",
+        "keep one address, set `sentinel` to what the sentinels at these addresses call it, or set `cluster: true`",
     ));
+    false
+}
+
+/// A cluster has no sentinels, no numbered databases, and nodes that others reach.
+fn check_cluster(fields: &StoreFields, node: &Node, to: &mut Reading<'_>) -> bool {
+    if !fields.cluster {
+        return true;
+    }
+    let is_socket = |it: &&At<ParsedAddress>| matches!(it.value.address, StoreAddress::Unix(_));
+    let error = if fields.sentinel.is_some() {
+        let error = Diagnostic::error(node.key_span("sentinel"), "a cluster has no sentinels");
+        error.help("its nodes watch over each other: remove `sentinel`, or `cluster`")
+    } else if fields.database > 0 {
+        let error = Diagnostic::error(node.key_span("database"), "a cluster has only database 0");
+        error.help("remove `database`")
+    } else if let Some(socket) = fields.address.iter().find(is_socket) {
+        let error = Diagnostic::error(socket.span, "a node of a cluster has a host and a port");
+        error.help("write `redis://HOST:PORT`")
+    } else {
+        return true;
+    };
+    to.add(error.also(node.key_span("cluster"), "it is a cluster"));
     false
 }
 

@@ -35,6 +35,10 @@ fn stores_that_cannot_be_used() {
         format!("address: \"redis://127.0.0.1\", password: secret-word, {key}"),
         format!("address: \"unix:/run/redis.sock\", timeout: 1s, {key}"),
         format!("address: \"redis://a\", sentinel: \"a b\", {key}"),
+        format!("address: [\"redis://a\", \"redis://b\"], cluster: true, sentinel: m, {key}"),
+        format!("address: \"redis://a\", cluster: true, database: 3, {key}"),
+        format!("address: \"unix:/run/redis.sock\", cluster: true, {key}"),
+        format!("address: [\"redis://a\", \"redis://b\"], cluster: true, {key}"),
     ];
     let of_limit = |limit: &str| {
         report(&format!(

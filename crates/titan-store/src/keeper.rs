@@ -1,5 +1,6 @@
 //! The thread of a store: it finds out where the store is, and announces the gateway there, so that each knows how many there are.
 
+use crate::bounded::Replies;
 use crate::connect::Driver;
 use crate::place::find;
 use crate::script::{Call, Script};
@@ -90,7 +91,7 @@ impl Keeper {
 
     /// Finds the store, if it may have moved, and announces the gateway there.
     async fn look(&mut self, store: &Store) {
-        if store.is_sought.swap(false, Ordering::Relaxed) {
+        if store.is_sought.swap(false, Ordering::Relaxed) || store.is_partly_lost() {
             self.find(store).await;
         }
         if let Ok(Some(count)) = timeout(MOST, self.announce(store, true)).await {
@@ -99,18 +100,15 @@ impl Keeper {
             store.gateways.store(self.seen.into_iter().max().unwrap_or(count), Ordering::Relaxed);
         } else {
             self.connection = None;
+            // Another node of a cluster may have the key by now.
+            store.is_sought.fetch_or(store.config().is_cluster, Ordering::Relaxed);
         }
     }
 
     async fn find(&mut self, store: &Store) {
-        match find(store.config(), &store.greeting(false)).await {
-            Ok(places) => {
-                let is_news = |known: &mut Vec<_>| {
-                    let differs = *known != places;
-                    known.clone_from(&places);
-                    differs
-                };
-                if store.places.send_if_modified(is_news) {
+        match find(store.config(), store.known_nodes(), &store.greeting_others()).await {
+            Ok(found) => {
+                if store.take(found) {
                     self.connection = None;
                 }
             }
@@ -120,24 +118,22 @@ impl Keeper {
 
     /// How many gateways there are now.
     async fn announce(&mut self, store: &Store, is_here: bool) -> Option<u32> {
+        let key = format!("{}gateways", store.prefix());
         let (connection, _driver) = match &mut self.connection {
             Some(connection) => connection,
-            None => self.connection.insert(connect(store).await?),
+            None => self.connection.insert(connect(store, key.as_bytes()).await?),
         };
-        let key = format!("{}gateways", store.prefix());
         let is_here: &[u8] = if is_here { b"1" } else { b"0" };
         let arguments: [&[u8]; 3] = [self.id.as_bytes(), LIFETIME.as_bytes(), is_here];
         let call = Call { script: &ANNOUNCE, key: key.as_bytes(), arguments: &arguments };
-        let numbers = call.make(connection).await.ok()?;
+        let numbers = call.make(connection, false).await.ok()?;
         u32::try_from(*numbers.first()?).ok()
     }
 }
 
 /// A connection of the keeper's own.
-async fn connect(store: &Store) -> Option<(MultiplexedConnection, Driver)> {
-    if store.places.borrow().is_empty() {
-        return None;
-    }
-    let (connection, driver) = store.connect().await.ok()?;
+async fn connect(store: &Store, key: &[u8]) -> Option<(MultiplexedConnection, Driver)> {
+    let shard = store.shard_of(key).filter(|shard| !shard.places.borrow().is_empty())?;
+    let (connection, driver) = store.connect(&shard, Replies::Short).await.ok()?;
     Some((connection, Driver::spawn(driver)))
 }

@@ -7,9 +7,11 @@
 //! |---|---|
 //! | scripts, and what they reply | [`script`] |
 //! | what a connection may receive at most | `bounded` |
-//! | where a store is: names, sentinels | `place` |
+//! | which node of a cluster has a key | `slots` |
+//! | where a store is: names, sentinels, clusters | `place` |
 //! | a connection, from the socket to the first reply | `connect` |
 //! | the connection of one worker: when it is used, given up, and tried again | `link` |
+//! | a server, and the connections of all workers to it | `shard` |
 //! | what is given back before the gateway ends | `leaving` |
 //! | a store | [`store`] |
 //! | what gateways tell each other through it | [`stream`] |
@@ -24,9 +26,13 @@ mod bounded;
 
 mod connect;
 
+mod slots;
+
 mod place;
 
 mod link;
+
+mod shard;
 
 mod leaving;
 

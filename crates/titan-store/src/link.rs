@@ -20,12 +20,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use titan_io::random::Random;
 use tokio::sync::Notify;
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 /// The connection of one worker. Only that worker uses it; others look at it.
 #[derive(Default)]
 pub(crate) struct Link {
-    connection: ArcSwapOption<MultiplexedConnection>,
+    connection: ArcSwapOption<Connected>,
     /// Tells connections apart.
     generation: AtomicU64,
     /// Whether the first attempt is over.
@@ -41,6 +42,19 @@ pub(crate) struct Link {
     attempts: Mutex<Attempts>,
     /// The first attempt is over.
     begun: Notify,
+}
+
+/// A connection, and the task that moves its bytes. Left to itself that would go on for as long as the other side does not take what
+/// was asked before.
+struct Connected {
+    connection: MultiplexedConnection,
+    driver: AbortHandle,
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
 }
 
 /// When a connection is tried next.
@@ -81,16 +95,20 @@ impl Link {
         begins
     }
 
-    /// The attempt has succeeded. Returns what [`Link::lose`] takes.
-    pub(crate) fn connected(&self, connection: MultiplexedConnection) -> u64 {
+    /// The attempt has succeeded. `follow` begins the task that moves the bytes of the connection, and gets what [`Link::lose`] takes.
+    pub(crate) fn connected(
+        &self,
+        connection: MultiplexedConnection,
+        follow: impl FnOnce(u64) -> AbortHandle,
+    ) {
         let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
         self.failures.store(0, Ordering::Relaxed);
         self.is_proven.store(false, Ordering::Relaxed);
-        self.connection.store(Some(Arc::new(connection)));
+        let connected = Connected { connection, driver: follow(generation) };
+        self.connection.store(Some(Arc::new(connected)));
         self.is_down.store(false, Ordering::Relaxed);
         self.attempts().is_running = false;
         self.begin();
-        generation
     }
 
     /// The attempt has failed.
@@ -134,9 +152,10 @@ impl Link {
     pub(crate) async fn ask(
         &self,
         call: &Call<'_>,
+        is_asking: bool,
     ) -> Result<Numbers, (Unavailable, Option<RedisError>)> {
-        let connection = self.connection().await.ok_or((Unavailable::Down, None))?;
-        call.make(&mut MultiplexedConnection::clone(&connection)).await
+        let connected = self.connection().await.ok_or((Unavailable::Down, None))?;
+        call.make(&mut connected.connection.clone(), is_asking).await
     }
 
     /// A call has got its reply: attempts may come quickly again.
@@ -152,7 +171,7 @@ impl Link {
         self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_FAILURES
     }
 
-    async fn connection(&self) -> Option<Arc<MultiplexedConnection>> {
+    async fn connection(&self) -> Option<Arc<Connected>> {
         if let Some(connection) = self.connection.load_full() {
             return Some(connection);
         }

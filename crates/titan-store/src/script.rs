@@ -2,7 +2,7 @@
 
 use aws_lc_rs::digest;
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value, cmd};
+use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value, cmd, pipe};
 use std::fmt::Write;
 
 /// A script in Lua. It gets keys and arguments, and returns whole numbers.
@@ -62,21 +62,24 @@ impl Call<'_> {
     pub(crate) async fn make(
         &self,
         connection: &mut MultiplexedConnection,
+        is_asking: bool,
     ) -> Result<Numbers, (Unavailable, Option<RedisError>)> {
-        match self.reply(connection).await {
+        match self.reply(connection, is_asking).await {
             Ok(value) => numbers(value).ok_or((Unavailable::Failed, None)),
             Err(error) => Err((kind_of(&error), Some(error))),
         }
     }
 
-    /// The same for a script that returns more than numbers.
+    /// The same for a script that returns more than numbers. `is_asking` where the key is on its way to that node of a cluster.
     pub(crate) async fn reply(
         &self,
         connection: &mut MultiplexedConnection,
+        is_asking: bool,
     ) -> Result<Value, RedisError> {
-        match ask(connection, &self.written("EVALSHA", &self.script.digest)).await {
+        let asked = self.written("EVALSHA", &self.script.digest);
+        match ask_as(connection, &asked, is_asking).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                ask(connection, &self.written("EVAL", &self.script.text)).await
+                ask_as(connection, &self.written("EVAL", &self.script.text), is_asking).await
             }
             reply => reply,
         }
@@ -109,6 +112,21 @@ pub(crate) async fn ask(
     command: &Cmd,
 ) -> Result<Value, RedisError> {
     connection.send_packed_command(command).await?.extract_error()
+}
+
+/// The same where ASKING goes before it, which holds for the next command alone: no other one may come in between.
+async fn ask_as(
+    connection: &mut MultiplexedConnection,
+    command: &Cmd,
+    is_asking: bool,
+) -> Result<Value, RedisError> {
+    if !is_asking {
+        return ask(connection, command).await;
+    }
+    let mut both = pipe();
+    both.cmd("ASKING").add_command(command.clone());
+    let mut replies = connection.send_packed_commands(&both, 1, 1).await?;
+    replies.pop().unwrap_or(Value::Nil).extract_error()
 }
 
 /// What an error is. A primary that has become a replica will refuse all that follows.

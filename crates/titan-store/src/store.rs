@@ -3,11 +3,13 @@
 use crate::bounded::Replies;
 use crate::connect::{Greeting, Opened, Place, told};
 use crate::leaving::{Leaving, Owing};
-use crate::link::Link;
-use crate::place::fixed;
+use crate::place::Found;
 use crate::script::{Call, Numbers, Unavailable};
+use crate::shard::{Held, Shard, Shards};
+use crate::slots::Redirect;
 use arc_swap::ArcSwapOption;
 use aws_lc_rs::hmac;
+use redis::RedisError;
 use rustls::ClientConfig;
 use std::fmt::Write;
 use std::hash::Hasher;
@@ -16,7 +18,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use titan_io::counter::{Counted, Counter, Durations, Histogram};
 use titan_io::registry::Registry;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 /// A store that gateways have in common. It is connected to by each worker that has ticked.
@@ -28,12 +30,10 @@ pub struct Store {
     hash_key: hmac::Key,
     /// What tells the names of one fleet from those of another in the same store.
     fleet: String,
-    /// By worker.
-    links: Box<[Link]>,
+    shards: Shards,
+    workers: usize,
     leaving: Arc<Leaving>,
     counted: Arc<Counted<StoreCells>>,
-    /// Where it is, once that is known.
-    pub(crate) places: watch::Sender<Vec<Place>>,
     /// Whether it may be somewhere else by now.
     pub(crate) is_sought: AtomicBool,
     pub(crate) sought: Arc<Notify>,
@@ -98,10 +98,10 @@ impl Store {
             tls: ArcSwapOption::new(tls),
             hash_key,
             fleet,
-            links: std::iter::repeat_with(Link::default).take(workers).collect(),
+            shards: Shards::unsought(config, workers),
+            workers,
             leaving: Arc::new(Leaving::new(workers)),
             counted: Counted::of(registry, config.name.as_str(), workers),
-            places: watch::channel(fixed(config)).0,
             is_sought: AtomicBool::new(true),
             sought: Arc::default(),
             is_kept: AtomicBool::new(false),
@@ -178,14 +178,20 @@ impl Store {
 
     /// Makes a call for a request of that worker. Never takes longer than the configuration says.
     pub async fn call(&self, worker: usize, call: &Call<'_>) -> Result<Numbers, Unavailable> {
-        let link = &self.links[worker];
+        let Some(shard) = self.shards.with(call.key) else {
+            self.count_failure(worker, Unavailable::Down);
+            return Err(Unavailable::Down);
+        };
+        let link = shard.link(worker);
         let (began, generation) = (Instant::now(), link.generation());
         let outcome = match link.enter() {
             None => Err((Unavailable::Busy, None)),
-            Some(_waits) => match timeout(self.config.timeout, link.ask(call)).await {
-                Ok(outcome) => outcome,
-                Err(_) => Err((Unavailable::Timeout, None)),
-            },
+            Some(_waits) => {
+                match timeout(self.config.timeout, self.ask(worker, &shard, call)).await {
+                    Ok(outcome) => outcome,
+                    Err(_) => Err((Unavailable::Timeout, None)),
+                }
+            }
         };
         match outcome {
             Ok(numbers) => {
@@ -196,16 +202,45 @@ impl Store {
                 Ok(numbers)
             }
             Err((why, error)) => {
-                self.note_failure(worker, generation, why, error.as_ref());
+                self.note_failure(worker, (&shard, generation), why, error.as_ref());
                 Err(why)
             }
         }
     }
 
-    /// A reply that was no answer to the call: what speaks there is not what it was taken for.
-    pub fn misread(&self, worker: usize) -> Unavailable {
+    /// Asks a server, and where that sends the call to another one of the cluster, that one, once.
+    async fn ask(
+        &self,
+        worker: usize,
+        shard: &Shard,
+        call: &Call<'_>,
+    ) -> Result<Numbers, (Unavailable, Option<RedisError>)> {
+        let outcome = shard.link(worker).ask(call, false).await;
+        let (Err((_, Some(error))), Some(node)) = (&outcome, &shard.node) else { return outcome };
+        let Some(Redirect { to, is_asking }) = Redirect::told(error, node) else { return outcome };
+        if !is_asking {
+            self.seek();
+        }
+        // One that is not known yet will be.
+        let other = self.shards.named(&to).ok_or((Unavailable::Down, None))?;
+        let link = other.link(worker);
+        let generation = link.generation();
+        link.ask(call, is_asking).await.map_err(|(why, error)| {
+            if why == Unavailable::Failed {
+                self.lose(worker, (&other, generation), why, error.as_ref());
+            }
+            // Nothing is known against the first one.
+            (Unavailable::Down, error)
+        })
+    }
+
+    /// A reply to a call for that key that was no answer to it: what speaks there is not what it was taken for.
+    pub fn misread(&self, worker: usize, key: &[u8]) -> Unavailable {
         let why = Unavailable::Failed;
-        self.note_failure(worker, self.links[worker].generation(), why, None);
+        if let Some(shard) = self.shards.with(key) {
+            let generation = shard.link(worker).generation();
+            self.note_failure(worker, (&shard, generation), why, None);
+        }
         why
     }
 
@@ -213,7 +248,8 @@ impl Store {
     pub fn status(&self) -> StoreStatus {
         StoreStatus {
             name: self.config.name.to_string(),
-            is_up: !self.links.iter().any(Link::is_down),
+            // One that nobody has looked for yet is not lost.
+            is_up: self.shards.are_up() || self.is_nowhere() && self.reason.load().is_none(),
             gateways: self.gateways.load(Ordering::Relaxed),
             losses: self.losses.load(Ordering::Relaxed),
             reason: self.reason.load_full(),
@@ -221,17 +257,52 @@ impl Store {
         }
     }
 
+    /// Whether it is a cluster of which no node is known.
+    fn is_nowhere(&self) -> bool {
+        matches!(&self.shards, Shards::Cluster(_)) && self.shards.all().is_empty()
+    }
+
+    /// The server that has a key, as far as is known.
+    pub(crate) fn shard_of(&self, key: &[u8]) -> Option<Held<'_>> {
+        self.shards.with(key)
+    }
+
+    /// Whether some nodes of a cluster are lost, or all: others may have taken their place.
+    pub(crate) fn is_partly_lost(&self) -> bool {
+        matches!(&self.shards, Shards::Cluster(_)) && !self.shards.are_up()
+    }
+
+    /// Where the nodes of a cluster are, as far as they are known.
+    pub(crate) fn known_nodes(&self) -> Vec<Place> {
+        let all = self.shards.all().into_iter().filter(|shard| shard.node.is_some());
+        all.filter_map(|shard| shard.places.borrow().first().cloned()).collect()
+    }
+
+    /// Notes where it was found. Tells whether that is news.
+    pub(crate) fn take(&self, found: Found) -> bool {
+        self.shards.take(found, self.workers)
+    }
+
     /// Has the worker connect, if it is time for that. To be called on its runtime.
     pub(crate) fn tick(self: &Arc<Self>, worker: usize) {
-        if self.links[worker].begin_attempt() {
-            tokio::task::spawn_local(Arc::clone(self).attempt(worker));
+        match &self.shards {
+            Shards::One(shard) => self.tick_of(shard, worker),
+            Shards::Cluster(_) => {
+                self.shards.all().iter().for_each(|shard| self.tick_of(shard, worker));
+            }
         }
     }
 
-    async fn attempt(self: Arc<Self>, worker: usize) {
-        let link = &self.links[worker];
-        let attempt = timeout(ATTEMPT, self.connect());
-        let opened = attempt.await.unwrap_or_else(|_| Err(self.why_silent()));
+    fn tick_of(self: &Arc<Self>, shard: &Arc<Shard>, worker: usize) {
+        if shard.link(worker).begin_attempt() {
+            tokio::task::spawn_local(Arc::clone(self).attempt(Arc::clone(shard), worker));
+        }
+    }
+
+    async fn attempt(self: Arc<Self>, shard: Arc<Shard>, worker: usize) {
+        let link = shard.link(worker);
+        let attempt = timeout(ATTEMPT, self.connect(&shard, Replies::Short));
+        let opened = attempt.await.unwrap_or_else(|_| Err(self.why_silent(&shard)));
         let (connection, driver) = match opened {
             Ok(opened) => opened,
             Err(reason) => {
@@ -239,33 +310,30 @@ impl Store {
                 return self.note_loss(reason);
             }
         };
-        let generation = link.connected(connection);
-        // The task must not keep the store: it ends with the connection, which the store has.
-        tokio::task::spawn_local(follow(driver, Arc::downgrade(&self), worker, generation));
+        link.connected(connection, |generation| {
+            // The task must keep neither: it ends with the connection, which the store has.
+            let of = (Arc::downgrade(&self), Arc::downgrade(&shard));
+            tokio::task::spawn_local(follow(driver, of, worker, generation)).abort_handle()
+        });
     }
 
     /// Why an attempt had no end.
-    fn why_silent(&self) -> String {
-        let is_found = !self.places.borrow().is_empty();
+    fn why_silent(&self, shard: &Shard) -> String {
+        let is_found = !shard.places.borrow().is_empty();
         match self.reason.load_full().filter(|_| !is_found) {
             Some(reason) => String::clone(&reason),
             None => "it does not respond".to_owned(),
         }
     }
 
-    /// Connects to the first of its places that can be, for calls of scripts.
-    pub(crate) async fn connect(&self) -> Result<Opened, String> {
-        self.connect_for(Replies::Short).await
-    }
-
-    /// The same for replies of that length.
-    pub(crate) async fn connect_for(&self, replies: Replies) -> Result<Opened, String> {
-        let mut places = self.places.subscribe();
+    /// Connects to the first of the places of a server that can be.
+    pub(crate) async fn connect(&self, shard: &Shard, replies: Replies) -> Result<Opened, String> {
+        let mut places = shard.places.subscribe();
         let known = places.wait_for(|places| !places.is_empty()).await;
         let places = known.map_err(|error| error.to_string())?.clone();
         let mut reason = "it is nowhere".to_owned();
         for place in places {
-            match (Greeting { replies, ..self.greeting(true) }).connect(&place).await {
+            match self.greeting(true, replies).connect(&place).await {
                 Ok(opened) => return Ok(opened),
                 Err(error) => reason = error,
             }
@@ -273,9 +341,25 @@ impl Store {
         Err(reason)
     }
 
-    pub(crate) fn greeting(&self, is_store: bool) -> Greeting<'_> {
-        let (config, tls) = (&self.config, self.tls.load_full());
-        Greeting { config, tls, is_store, replies: Replies::Short }
+    /// The same for the one that has a key.
+    pub(crate) async fn connect_with(
+        &self,
+        key: &[u8],
+        replies: Replies,
+    ) -> Result<Opened, String> {
+        let shard =
+            self.shards.with(key).ok_or("no node of its cluster is known to have the key")?;
+        self.connect(&shard, replies).await
+    }
+
+    fn greeting(&self, is_store: bool, replies: Replies) -> Greeting<'_> {
+        Greeting { config: &self.config, tls: self.tls.load_full(), is_store, replies }
+    }
+
+    /// For whoever knows where it is: sentinels, and any node of a cluster.
+    pub(crate) fn greeting_others(&self) -> Greeting<'_> {
+        let is_long = self.config.is_cluster;
+        self.greeting(false, if is_long { Replies::Pages } else { Replies::Short })
     }
 
     /// Has the keeper look where the store is.
@@ -294,24 +378,44 @@ impl Store {
     /// Notes why the store was not found.
     pub(crate) fn note_unfound(&self, reason: String) {
         self.reason.store(Some(Arc::new(reason)));
+        if self.is_nowhere() {
+            // No worker can tell: none has anything to connect to.
+            self.losses.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     fn note_failure(
         &self,
         worker: usize,
-        generation: u64,
+        (shard, generation): (&Shard, u64),
         why: Unavailable,
-        error: Option<&redis::RedisError>,
+        error: Option<&RedisError>,
     ) {
-        let link = &self.links[worker];
-        let place = Unavailable::ALL.iter().position(|(_, it)| *it == why);
-        place.into_iter().for_each(|place| self.counted.cells(worker).failed[place].add(1));
+        self.count_failure(worker, why);
         let is_over = match why {
             Unavailable::Down | Unavailable::Busy => false,
             Unavailable::Failed => true,
-            Unavailable::Timeout | Unavailable::Refused => link.missed(),
+            Unavailable::Timeout | Unavailable::Refused => shard.link(worker).missed(),
         };
-        if is_over && link.lose(generation) {
+        if is_over {
+            self.lose(worker, (shard, generation), why, error);
+        }
+    }
+
+    fn count_failure(&self, worker: usize, why: Unavailable) {
+        let place = Unavailable::ALL.iter().position(|(_, it)| *it == why);
+        place.into_iter().for_each(|place| self.counted.cells(worker).failed[place].add(1));
+    }
+
+    /// Gives a connection up, unless that was done.
+    fn lose(
+        &self,
+        worker: usize,
+        (shard, generation): (&Shard, u64),
+        why: Unavailable,
+        error: Option<&RedisError>,
+    ) {
+        if shard.link(worker).lose(generation) {
             let reason = match (error, why) {
                 (Some(error), _) => told(error),
                 (None, Unavailable::Timeout) => "it does not respond in time".to_owned(),
@@ -370,13 +474,13 @@ impl Hasher for KeyHasher {
 /// Moves the bytes of a connection until it ends.
 async fn follow(
     driver: impl Future<Output = ()>,
-    store: Weak<Store>,
+    (store, shard): (Weak<Store>, Weak<Shard>),
     worker: usize,
     generation: u64,
 ) {
     driver.await;
-    let Some(store) = store.upgrade() else { return };
-    if store.links[worker].lose(generation) {
+    let (Some(store), Some(shard)) = (store.upgrade(), shard.upgrade()) else { return };
+    if shard.link(worker).lose(generation) {
         store.note_loss("it has closed the connection".to_owned());
     }
 }

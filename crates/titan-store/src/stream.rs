@@ -161,7 +161,8 @@ impl Stream {
 
     /// Connects to its store, wherever that is now. The connection's bytes are moved by a task of this runtime.
     pub async fn connect(&self) -> Result<StreamLink<'_>, String> {
-        let opened = timeout(PATIENCE, self.store.connect_for(Replies::Pages)).await;
+        let connecting = self.store.connect_with(self.key.as_bytes(), Replies::Pages);
+        let opened = timeout(PATIENCE, connecting).await;
         let opened = opened.unwrap_or_else(|_| Err(silent()));
         let (connection, driver) = opened.inspect_err(|_| self.store.seek())?;
         Ok(StreamLink { stream: self, connection, _driver: Driver::spawn(driver) })
@@ -264,7 +265,7 @@ impl StreamLink<'_> {
 
     async fn call(&mut self, script: &Script, arguments: &[&[u8]]) -> Result<Value, CallError> {
         let call = Call { script, key: self.stream.key.as_bytes(), arguments };
-        let reply = timeout(PATIENCE, call.reply(&mut self.connection)).await;
+        let reply = timeout(PATIENCE, call.reply(&mut self.connection, false)).await;
         self.replied(reply)
     }
 
@@ -279,7 +280,10 @@ impl StreamLink<'_> {
     ) -> Result<Value, CallError> {
         let error = match reply {
             Ok(Ok(value)) => return Ok(value),
-            Ok(Err(error)) if kind_of(&error) == Unavailable::Refused => {
+            // A node of a cluster that sends elsewhere is the wrong one.
+            Ok(Err(error))
+                if kind_of(&error) == Unavailable::Refused && error.redirect_node().is_none() =>
+            {
                 return Err(CallError::Refused(told(&error)));
             }
             Ok(Err(error)) => told(&error),

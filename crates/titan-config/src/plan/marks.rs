@@ -454,8 +454,9 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
         ("only", Mark::Inside), ("share", Mark::Smaller), ("always", Mark::Inside),
     ]),
     ("store", &[
-        ("address", Mark::Neutral), ("sentinel", Mark::Neutral), ("hash_key", Mark::Neutral), ("username", Mark::Neutral),
-        ("password", Mark::Neutral), ("database", Mark::Neutral), ("tls", Mark::Need), ("timeout", Mark::Neutral),
+        ("address", Mark::Neutral), ("cluster", Mark::Neutral), ("sentinel", Mark::Neutral),
+        ("hash_key", Mark::Neutral), ("username", Mark::Neutral), ("password", Mark::Neutral),
+        ("database", Mark::Neutral), ("tls", Mark::Need), ("timeout", Mark::Neutral),
     ]),
     ("shared_limit", &[("store", Mark::Neutral), ("mode", Mark::Scale(&["exact", "", "lease"])),
         ("without_store", Mark::Scale(&["deny", "local", "", "allow"]))]),

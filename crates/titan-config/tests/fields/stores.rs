@@ -17,6 +17,12 @@ pub(super) const ROWS: &[Row] = &[
     ),
     (
         "store",
+        "cluster",
+        "stores: { s: { address: [\"redis://10.0.0.1:6379\", \"redis://b:6379\"], cluster: true, hash_key: 0123456789abcdef } }",
+        "is_cluster: true",
+    ),
+    (
+        "store",
         "sentinel",
         "stores: { s: { address: [\"redis://10.0.0.1:26379\", \"redis://b:26379\"], sentinel: m, hash_key: 0123456789abcdef } }",
         "sentinel: Some(SentinelName(\"m\"))",

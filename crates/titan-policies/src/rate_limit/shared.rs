@@ -212,7 +212,7 @@ impl SharedLimit {
         let arguments: Vec<&[u8]> = own.iter().chain(arguments).map(String::as_bytes).collect();
         let call = Call { script: &CHARGING, key: key.as_bytes(), arguments: &arguments };
         let reply = self.store.call(worker, &call).await?;
-        outcome_in(&reply, rates, charge).ok_or_else(|| self.store.misread(worker))
+        outcome_in(&reply, rates, charge).ok_or_else(|| self.store.misread(worker, key.as_bytes()))
     }
 
     /// Whether permits are taken ahead.
@@ -279,7 +279,7 @@ impl SharedLimit {
         let Ok(reply) = self.store.call(worker, &call).await else { return };
         match grant_in(&reply, rates, asked) {
             Some(grant) => taking.granted(&grant, self.now()),
-            None => drop(self.store.misread(worker)),
+            None => drop(self.store.misread(worker, key.as_bytes())),
         }
     }
 

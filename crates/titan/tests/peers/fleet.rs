@@ -1,5 +1,6 @@
 //! Gateways that count together in Redis: what passes over all of them, and what happens when it is gone, slow, or not Redis.
 
+mod clustered;
 mod redis;
 mod revoked;
 

@@ -62,6 +62,16 @@ impl Redis {
         Redis::with(address, &[&arguments[..], &["--replica-announce-ip", &announced]].concat())
     }
 
+    /// One that is to be a node of a cluster; its other nodes are to reach it at a port of its own.
+    pub(super) fn node() -> (Redis, u16) {
+        let (address, bus) = (own_address(), own_address().port());
+        let (ip, port) = (address.ip().to_string(), bus.to_string());
+        let arguments = ["--cluster-enabled", "yes", "--cluster-node-timeout", "500"];
+        let reached = ["--cluster-port", &port, "--cluster-announce-ip", &ip];
+        let prompt = ["--repl-diskless-sync-delay", "0", "--cluster-allow-replica-migration", "no"];
+        (Redis::with(address, &[&arguments[..], &reached, &prompt].concat()), bus)
+    }
+
     /// One with TLS, by the certificate in the folder, and a user who may do only what the gateway does.
     pub(super) fn secured(folder: &Folder) -> Redis {
         let file = |name: &str| folder.path().join(name).display().to_string();

@@ -28,7 +28,7 @@ fn config(store: &str, more: &str) -> String {
     )
 }
 
-fn gateway(store: &str, more: &str) -> Gateway {
+pub(super) fn gateway(store: &str, more: &str) -> Gateway {
     Gateway::start(&config(store, more))
 }
 
@@ -38,7 +38,7 @@ fn three(redis: &Redis, more: &str) -> [Gateway; 3] {
     gateways
 }
 
-fn in_sync(gateway: &Gateway) {
+pub(super) fn in_sync(gateway: &Gateway) {
     until("the gateway is in sync", || is_in_sync(gateway));
 }
 
@@ -50,7 +50,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-fn token(name: &str) -> String {
+pub(super) fn token(name: &str) -> String {
     let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
     let claims = format!("{{\"jti\":\"{name}\",\"exp\":{}}}", now() + 3600);
     signed(&format!("{}.{}", part("{\"alg\":\"HS256\"}"), part(&claims)))
@@ -69,7 +69,7 @@ fn signed(text: &str) -> String {
 }
 
 /// What a request with that token gets.
-fn shows(gateway: &Gateway, token: &str) -> u16 {
+pub(super) fn shows(gateway: &Gateway, token: &str) -> u16 {
     let mut client = Client::connect(gateway.address()).unwrap();
     let request = format!("GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n");
     client.send(request.as_bytes()).unwrap();
@@ -93,7 +93,7 @@ fn admin(gateway: &Gateway, method: &str, path: &str, body: &str) -> (u16, Strin
 }
 
 /// Revokes a token. Tells whether all gateways can know of it.
-fn revoke(gateway: &Gateway, name: &str) -> bool {
+pub(super) fn revoke(gateway: &Gateway, name: &str) -> bool {
     let body = format!("{{\"jti\":\"{name}\",\"exp\":{}}}", now() + 3600);
     let (status, entry) = admin(gateway, "POST", "/jwt/revocations", &body);
     assert!(matches!(status, 200 | 201), "{status} {entry}");
@@ -119,7 +119,7 @@ fn entries(redis: &Redis) -> u64 {
 }
 
 /// All gateways show the same status within a second.
-fn soon(gateways: &[Gateway], token: &str, status: u16, began: Instant) {
+pub(super) fn soon(gateways: &[Gateway], token: &str, status: u16, began: Instant) {
     for gateway in gateways {
         while shows(gateway, token) != status {
             assert!(began.elapsed() < SOON, "not {status} in {:?}", began.elapsed());
