@@ -70,7 +70,10 @@ impl AdminSockets {
                 PROBES => (Socket::bind, FOR_PROBES),
                 _ => (Socket::bind_private, " for the admin interface"),
             };
-            let failed = |error| Failure::Bind { address: address.to_string(), what, error };
+            let failed = |error| {
+                let (address, file) = (address.to_string(), String::new());
+                Failure::Bind { address, what, file, error }
+            };
             inherited.socket(role, address, bind).map_err(failed)
         };
         let bound = bind(ADMIN, address)?;

@@ -124,7 +124,8 @@ pub(crate) fn failed(name: &str, failure: &Failure) -> Vec<Value> {
         Failure::BadInput(text) | Failure::Runtime(text) => {
             vec![plain(name, Severity::Error, None, text)]
         }
-        Failure::Bind { address, what, error } => {
+        Failure::Bind { address, what, file, error } => {
+            let name = if file.is_empty() { name } else { file };
             vec![plain(name, Severity::Error, None, &format!("{address}{what}: {error}"))]
         }
     }

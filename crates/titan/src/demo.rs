@@ -47,8 +47,10 @@ impl Demo {
     /// Starts the upstream on a free port of the loopback interface.
     pub(crate) fn start() -> Result<Demo, Failure> {
         let free = ListenAddress::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-        let failed =
-            |error| Failure::Bind { address: free.to_string(), what: " for the demo", error };
+        let failed = |error| {
+            let (address, file) = (free.to_string(), String::new());
+            Failure::Bind { address, what: " for the demo", file, error }
+        };
         let socket = Socket::bind(&free).map_err(failed)?;
         let text = text_for(socket.address());
         let upstream = Server::start("demo", socket, BOUNDS, echo)?;

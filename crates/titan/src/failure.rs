@@ -26,6 +26,8 @@ pub(crate) enum Failure {
         address: String,
         /// What for, where it is no listener of the gateway: words that follow the address.
         what: &'static str,
+        /// The file that declares the listener, or the document; empty where it is none.
+        file: String,
         error: io::Error,
     },
     /// Something else went wrong at the start or later.
@@ -74,7 +76,7 @@ impl Failure {
                 faults.iter().map(fault).collect()
             }
             Failure::BadInput(text) | Failure::Runtime(text) => format!("{word}: {text}\n"),
-            Failure::Bind { address, what, error } => {
+            Failure::Bind { address, what, file: _, error } => {
                 let help = help_with(error.kind(), address, what);
                 format!("{word}: cannot listen on {address}{what}: {error}\n{help}")
             }
@@ -156,7 +158,9 @@ impl From<RevocationStoreError> for Failure {
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Failure {
         match error {
-            LoadError::Bind { address, error } => Failure::Bind { address, what: "", error },
+            LoadError::Bind { address, file, error } => {
+                Failure::Bind { address, what: "", file, error }
+            }
             LoadError::Credentials(bad) => bad.into(),
             error @ (LoadError::Keys(_) | LoadError::Workers) => {
                 Failure::BadInput(error.to_string())
@@ -174,7 +178,8 @@ mod tests {
     fn an_address_in_use_is_reported_with_what_may_use_it() {
         let text = |what: &'static str| {
             let error = io::Error::from(io::ErrorKind::AddrInUse);
-            Failure::Bind { address: "127.0.0.1:1".to_owned(), what, error }.text(false)
+            let (address, file) = ("127.0.0.1:1".to_owned(), String::new());
+            Failure::Bind { address, what, file, error }.text(false)
         };
         assert!(text("").contains("with another address"));
         let of_probes = text(FOR_PROBES);

@@ -155,6 +155,12 @@ impl<F> Fitting<F> {
                     self.now.clone_from(&texts);
                     made = Some((texts, done));
                 }
+                // What is left of them is tried again.
+                Err(failure) if self.hold_blamed(&failure) => {
+                    let is_left = |name: &DocumentName| self.changes.contains_key(name);
+                    todo.push(names.into_iter().filter(is_left).collect());
+                    continue;
+                }
                 Err(failure) => match &names[..] {
                     [name] => self.hold(name, reason_of(&failure)),
                     names => todo.extend(halves(names)),
@@ -245,7 +251,11 @@ fn blame(failure: &Failure) -> Vec<Blame> {
             });
             blame.collect()
         }
-        Failure::BadInput(_) | Failure::Bind { .. } | Failure::Runtime(_) => Vec::new(),
+        Failure::Bind { file, .. } => {
+            let documents: Vec<_> = DocumentName::parse(file).into_iter().collect();
+            vec![Blame { documents, reason: reason_of(failure) }]
+        }
+        Failure::BadInput(_) | Failure::Runtime(_) => Vec::new(),
     }
 }
 
@@ -269,6 +279,7 @@ fn shortened(reason: &str) -> String {
 mod tests {
     use super::*;
     use crate::delivered::of_source;
+    use std::io;
     use std::path::{Path, PathBuf};
     use titan_config::{Composed, Document, Surroundings};
 
@@ -404,6 +415,34 @@ mod tests {
         assert_eq!(fitted.held[&DocumentName::new("s", "d03")], "cannot listen");
         let (now, held) = outcome(&Texts::new(), fitted);
         assert_eq!((now.len(), held), (14, vec!["d03".to_owned(), "d12".to_owned()]));
+    }
+
+    #[test]
+    fn a_port_in_use_holds_back_the_document_of_its_listener() {
+        let names: Vec<String> = (0..64).map(|number| format!("d{number:02}")).collect();
+        let pairs: Vec<_> = names.iter().map(|name| (name.as_str(), "")).collect();
+        // Others can do nothing without the one that has the listeners of all.
+        let mut attempts = 0;
+        let fitted = fit(&Texts::new(), &texts(&pairs), |texts| {
+            attempts += 1;
+            let has = |name: &str| texts.contains_key(&DocumentName::new("s", name));
+            let bind = |name: &str| Failure::Bind {
+                address: "127.0.0.1:80".to_owned(),
+                what: "",
+                file: DocumentName::new("s", name).to_string(),
+                error: io::ErrorKind::AddrInUse.into(),
+            };
+            match () {
+                () if has("d07") => Err(Failure::Runtime("no".to_owned())),
+                () if has("d41") => Err(bind("d41")),
+                () => Ok(()),
+            }
+        });
+        let reason = &fitted.held[&DocumentName::new("s", "d41")];
+        assert_eq!(reason, "cannot listen on 127.0.0.1:80: address in use");
+        let (now, held) = outcome(&Texts::new(), fitted);
+        assert_eq!((now.len(), held), (62, vec!["d07".to_owned(), "d41".to_owned()]));
+        assert!(attempts < 20, "{attempts}");
     }
 
     /// Documents of `s`, and one of `t`.

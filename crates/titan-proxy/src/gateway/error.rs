@@ -10,6 +10,8 @@ pub enum LoadError {
     Bind {
         /// What it was to be bound to.
         address: String,
+        /// The file that declares it, or the document, as the configuration calls it.
+        file: String,
         /// What the system says.
         error: io::Error,
     },
@@ -34,7 +36,9 @@ pub enum LoadError {
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LoadError::Bind { address, error } => write!(f, "cannot listen on {address}: {error}"),
+            LoadError::Bind { address, file: _, error } => {
+                write!(f, "cannot listen on {address}: {error}")
+            }
             LoadError::Resolver(error) => write!(f, "cannot set up name resolution: {error}"),
             LoadError::Credentials(error) => error.fmt(f),
             LoadError::AccessLog(error) => f.write_str(error),

@@ -69,8 +69,11 @@ impl Listening {
                     (bound, place.sockets, place.file.clone())
                 }
                 None => {
-                    let failed =
-                        |error| LoadError::Bind { address: text_of(&listener.address), error };
+                    let failed = |error| LoadError::Bind {
+                        address: text_of(&listener.address),
+                        file: config.file_names.of(listener.location).to_owned(),
+                        error,
+                    };
                     let path = match &listener.address {
                         ListenAddress::Unix(path) => Some(path),
                         ListenAddress::Tcp(_) | ListenAddress::Any(_) => None,
