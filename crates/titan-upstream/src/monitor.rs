@@ -282,7 +282,7 @@ impl HealthMonitor {
     fn judge(&mut self) {
         self.for_each_awake(WatchedUpstream::judge);
         let HealthMonitor { upstreams, awake, .. } = self;
-        awake.retain(|name| upstreams.get(name).is_some_and(|watched| !watched.may_rest()));
+        awake.retain(|name| upstreams.get_mut(name).is_some_and(|watched| !watched.may_rest()));
     }
 
     fn for_each_awake(&mut self, does: impl Fn(&mut WatchedUpstream)) {

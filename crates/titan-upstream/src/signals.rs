@@ -88,7 +88,7 @@ impl Signals {
         self.0.is_awake.swap(true, Ordering::AcqRel);
     }
 
-    /// It is not, until it tells of something. What is told at that moment may be missed: the caller looks once more.
+    /// It is not, until it tells of something. What is counted at that moment may be missed: the caller looks once more, a while later.
     pub(crate) fn rest(&self) {
         self.0.is_awake.swap(false, Ordering::AcqRel);
     }

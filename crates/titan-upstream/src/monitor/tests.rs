@@ -28,7 +28,7 @@ fn watching(registry: &Registry, upstream: &Arc<Upstream>) -> HealthMonitor {
     monitored.set(&[Arc::clone(upstream)]);
     let mut monitor = HealthMonitor::new(monitored);
     monitor.look();
-    monitor.judge();
+    settle(&mut monitor);
     monitor
 }
 
@@ -37,6 +37,11 @@ fn first(upstream: &Upstream) -> Arc<Endpoint> {
 }
 
 /// As many requests as are too many.
+/// Looks as often as it takes to find out what may rest.
+fn settle(monitor: &mut HealthMonitor) {
+    (0..2).for_each(|_| monitor.judge());
+}
+
 fn fail(upstream: &Upstream) {
     (0..5).for_each(|_| first(upstream).health.tally.note(Fared::Failed));
 }
@@ -55,7 +60,7 @@ fn an_upstream_of_which_nothing_is_heard_rests_until_something_is() {
         assert!(monitor.awake.is_empty(), "{settings}");
         first(&upstream).health.tally.note(Fared::Well { took: None });
         monitor.look();
-        monitor.judge();
+        settle(&mut monitor);
         let is_counted = upstream.config().ejection.is_some();
         assert_eq!(!monitor.awake.is_empty(), is_counted, "{settings}: it is in its window");
     }
@@ -69,7 +74,7 @@ async fn an_upstream_that_time_may_change_does_not_rest() {
         let mut monitor = watching(&registry, &upstream);
         happens(&upstream, &monitor.monitored.clone());
         monitor.look();
-        monitor.judge();
+        settle(&mut monitor);
         !monitor.awake.is_empty()
     };
     fn order(monitored: &Monitored, wish: Wish) {
@@ -107,6 +112,21 @@ async fn an_upstream_at_rest_is_judged_as_soon_as_too_many_requests_have_failed(
     assert!(!is_ejected(&upstream));
     monitor.look();
     assert!(is_ejected(&upstream));
+}
+
+/// What is counted at the moment at which it was let go.
+#[test]
+fn an_upstream_that_has_just_been_heard_of_does_not_rest() {
+    let registry = Registry::default();
+    let upstream = upstream(&registry, TWO);
+    let mut monitor = watching(&registry, &upstream);
+    upstream.signals.ring();
+    monitor.look();
+    monitor.judge();
+    assert!(!monitor.awake.is_empty(), "one look is not enough");
+    first(&upstream).health.tally.note(Fared::Well { took: None });
+    monitor.judge();
+    assert!(!monitor.awake.is_empty(), "it is in its window");
 }
 
 /// What stays keeps what is known of it, and what is new is watched.

@@ -29,6 +29,8 @@ pub(super) struct WatchedUpstream {
     left: HashMap<Address, Kept>,
     /// Which of them get requests, once that was looked at.
     outcome: Option<Outcome>,
+    /// Whether it rests if it is still the next time: whoever counts tells of it since the last time.
+    is_about_to_rest: bool,
 }
 
 struct WatchedEndpoint {
@@ -100,30 +102,38 @@ impl WatchedUpstream {
             watched
         };
         let endpoints = members.places.iter().zip(&members.endpoints).map(of).collect();
-        WatchedUpstream { upstream: Arc::clone(upstream), members, endpoints, left, outcome }
+        WatchedUpstream {
+            upstream: Arc::clone(upstream),
+            members,
+            endpoints,
+            left,
+            outcome,
+            is_about_to_rest: false,
+        }
     }
 
     /// Looks at it again and again from now on; whether it was `at_rest` before.
     pub(super) fn wake(&mut self, at_rest: bool) {
         self.upstream.signals.wake();
+        self.is_about_to_rest = false;
         if at_rest {
             self.endpoints.iter_mut().for_each(|it| it.kept.record.resume(now()));
         }
     }
 
-    /// Whether it may rest until it tells of something: what is known of it does not change as time passes.
-    pub(super) fn may_rest(&self) -> bool {
+    /// Whether it may rest until it tells of something: what is known of it does not change as time passes. It says so at the second
+    /// look at which it is still. Between the two a worker that has counted something, and had looked before whether it has to tell
+    /// of it, has long made it visible: processors do not keep the order of a store and the load after it.
+    pub(super) fn may_rest(&mut self) -> bool {
         let signals = &self.upstream.signals;
-        if !self.is_still() {
-            return false;
+        let was_about_to = self.is_about_to_rest;
+        self.is_about_to_rest = self.is_still();
+        match (was_about_to, self.is_about_to_rest) {
+            (false, true) => signals.rest(),
+            (true, false) => signals.wake(),
+            _ => {}
         }
-        signals.rest();
-        // Something may have been counted meanwhile.
-        let rests = self.is_still();
-        if !rests {
-            signals.wake();
-        }
-        rests
+        was_about_to && self.is_about_to_rest
     }
 
     fn is_still(&self) -> bool {
