@@ -11,7 +11,7 @@ use crate::read::{At, Read, Reading, at, default, optional, required};
 use crate::readers::{Named, boolean, mapping, short_for, text, whole, word_or, words, words_or};
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
-use crate::tls::{Tls, tls};
+use crate::tls::{CertificateMode, Tls, tls};
 use crate::token::{NAME, Name, parse_name};
 use std::path::{Path, PathBuf};
 
@@ -246,6 +246,14 @@ fn check_tokens(fields: AdminFields, node: &Node, to: &mut Reading<'_>) -> Optio
         let error = Diagnostic::error(tls.span, "`hsts` has no effect at the admin interface");
         return to
             .fail(error.help("remove it: browsers would ask every port of this host for TLS"));
+    }
+    let clients = tls.value.as_ref().and_then(|tls| tls.client_certificates.as_ref());
+    if clients.is_some_and(|it| it.mode == CertificateMode::IgnoreInvalid) {
+        let error =
+            Diagnostic::error(tls.span, "`ignore_invalid` protects nothing at the admin interface");
+        let error = error.label("nothing there judges certificates but the handshake");
+        return to
+            .fail(error.help("set `mode` of `client_certificates` to `required` or `optional`"));
     }
     for (place, Named { key, key_span, value }) in tokens.iter().enumerate() {
         let first = tokens[..place].iter().find(|it| it.value.sha256 == value.sha256);

@@ -26,6 +26,13 @@ fn admin_interfaces_that_would_not_be_what_was_meant() {
         format!("{{ address: unix:/run/a, tokens: {{ a: {hash} }} }}"),
         format!("{{ address: unix:/run/a, {tls} }}"),
         format!("{{ {} }}", tls.replace("tls: {", "tls: { hsts: 1d,")),
+        format!(
+            "{{ {} }}",
+            tls.replace(
+                "tls: {",
+                "tls: { client_certificates: { ca: a.pem, mode: ignore_invalid },"
+            )
+        ),
         "{ socket: unix:/run/a }".to_owned(),
         "{ socket: run/a }".to_owned(),
         "{ address: unix:/run/a, socket: /run/a }".to_owned(),

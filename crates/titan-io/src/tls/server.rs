@@ -8,7 +8,9 @@ use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{NoServerSessionStorage, ProducesTickets, WebPkiClientVerifier};
+use rustls::server::{
+    NoServerSessionStorage, ParsedCertificate, ProducesTickets, WebPkiClientVerifier,
+};
 use rustls::{
     DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
     SupportedProtocolVersion, version,
@@ -276,6 +278,20 @@ impl ClientVerifier {
 #[derive(Debug)]
 struct AnyCertificate(Arc<dyn ClientCertVerifier>);
 
+/// A signature by a certificate that cannot be read, as those before X.509 version 3, cannot be verified, and need not be: it is
+/// nobody's identity.
+fn unless_unreadable(
+    certificate: &CertificateDer<'_>,
+    verified: Result<HandshakeSignatureValid, rustls::Error>,
+) -> Result<HandshakeSignatureValid, rustls::Error> {
+    match verified {
+        Err(_) if ParsedCertificate::try_from(certificate).is_err() => {
+            Ok(HandshakeSignatureValid::assertion())
+        }
+        verified => verified,
+    }
+}
+
 impl ClientCertVerifier for AnyCertificate {
     fn client_auth_mandatory(&self) -> bool {
         false
@@ -300,7 +316,8 @@ impl ClientCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, certificate, signed)
+        let verified = self.0.verify_tls12_signature(message, certificate, signed);
+        unless_unreadable(certificate, verified)
     }
 
     fn verify_tls13_signature(
@@ -309,7 +326,8 @@ impl ClientCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, certificate, signed)
+        let verified = self.0.verify_tls13_signature(message, certificate, signed);
+        unless_unreadable(certificate, verified)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

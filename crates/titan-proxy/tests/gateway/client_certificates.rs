@@ -1,5 +1,7 @@
 //! Client certificates: which are accepted, what routes and upstreams learn of them, and what a change on disk does.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;
 use titan_proxy::{Files, LoadError};
 use titan_testkit::h2::Client;
@@ -131,6 +133,19 @@ fn a_client_without_an_optional_certificate_is_served() {
     assert!(site.refusal(&gateway, Some(&stranger)).contains("UnknownCA"));
 }
 
+/// The same saying that it is of a version that rustls does not read.
+fn of_version_1(mut own: Certificate) -> Certificate {
+    let mut lines = own.cert.lines();
+    let (first, last) = (lines.next().unwrap(), lines.next_back().unwrap());
+    let mut der = STANDARD.decode(lines.collect::<String>()).unwrap();
+    // `[0] { INTEGER 2 }` is version 3.
+    let version = [0xa0, 3, 2, 1, 2];
+    let at = der.windows(5).position(|bytes| bytes == version).unwrap();
+    der[at + 4] = 0;
+    own.cert = format!("{first}\n{}\n{last}\n", STANDARD.encode(der));
+    own
+}
+
 // field: client_certificates.mode
 #[test]
 fn a_client_with_an_invalid_certificate_may_be_as_one_without() {
@@ -141,10 +156,15 @@ fn a_client_with_an_invalid_certificate_may_be_as_one_without() {
     let stranger = authority("strangers").signs(Owner::default());
     let late = site.authority.signs(Owner { until: 2001, ..Owner::default() });
     let good = site.authority.signs(Owner::default());
+    let old = of_version_1(site.authority.signs(Owner::default()));
     for version in ["1.2", "1.3"] {
-        for (own, status) in
-            [(None, 202), (Some(&stranger), 202), (Some(&late), 202), (Some(&good), 201)]
-        {
+        for (own, status) in [
+            (None, 202),
+            (Some(&stranger), 202),
+            (Some(&late), 202),
+            (Some(&old), 202),
+            (Some(&good), 201),
+        ] {
             let client = site.client(own, version);
             // The second time the session is resumed.
             for _ in 0..2 {
