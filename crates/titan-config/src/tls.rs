@@ -9,6 +9,7 @@ use crate::read::{Read, Reading, default, optional, required};
 use crate::readers::{boolean, duration, one_or_list, short_for, text, word_or, words, words_or};
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
+use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -284,6 +285,16 @@ pub enum AltName {
     Server(ServerName),
     /// A URI, as it is.
     Uri(String),
+}
+
+/// As files have it.
+impl fmt::Display for AltName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            AltName::Server(name) => name.as_str(),
+            AltName::Uri(uri) => uri,
+        })
+    }
 }
 
 /// Names of which a certificate must have one.

@@ -2,6 +2,7 @@
 
 mod files;
 mod policies;
+mod upstreams;
 
 use super::*;
 use base64::Engine;

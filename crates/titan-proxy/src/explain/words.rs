@@ -186,8 +186,17 @@ pub(super) fn spoken(upstream: &Upstream) -> String {
     let tls = match &upstream.tls {
         None => String::new(),
         Some(UpstreamTls { verify: false, .. }) => ", TLS without verification".to_owned(),
-        Some(UpstreamTls { name: Some(name), .. }) => format!(", TLS with {}", name.as_str()),
-        Some(_) => ", TLS".to_owned(),
+        Some(UpstreamTls { name, alt_names, .. }) => {
+            let name = name.as_ref().map(|name| format!(" with {}", name.as_str()));
+            // The certificate is for these then, whatever name was asked for.
+            let names: Vec<_> = alt_names.iter().map(ToString::to_string).collect();
+            let verified = match names.as_slice() {
+                [] => String::new(),
+                [only] => format!(", verified as {only}"),
+                names => format!(", verified as one of {}", names.join(", ")),
+            };
+            format!(", TLS{}{verified}", name.unwrap_or_default())
+        }
     };
     let protocol = match (upstream.protocol, &upstream.tls) {
         (Protocol::H2, _) => ", HTTP/2",

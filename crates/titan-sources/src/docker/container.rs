@@ -63,6 +63,10 @@ const HOST: &str = "host";
 const COMPOSE: &str = "com.docker.compose.";
 /// Bytes of the labels that are read, names and values.
 const MAX_LABELS: usize = 16 << 10;
+/// Ports of a container, with the addresses at which they are published, and its networks; as many names as those, for each link
+/// is one.
+const MAX_PORTS: usize = 512;
+const MAX_NETWORKS: usize = 64;
 /// Networks that a message names.
 const MAX_TOLD: usize = 8;
 
@@ -95,8 +99,15 @@ impl Container {
         self.labels.retain(|key, _| key.starts_with(OURS) || key.starts_with(COMPOSE));
     }
 
-    /// Whether those for Titan are within their bound; otherwise why it is refused.
-    pub(crate) fn check_labels(&self) -> Result<(), String> {
+    /// Whether what is kept of it is within its bounds; otherwise why it is refused.
+    pub(crate) fn check_bounds(&self) -> Result<(), String> {
+        let (ports, networks) = (self.ports.len(), self.network_settings.networks.len());
+        if ports > MAX_PORTS || networks > MAX_NETWORKS || self.names.len() > MAX_NETWORKS {
+            return Err(format!(
+                "it has {ports} ports, {networks} networks and {} names: at most {MAX_PORTS}, {MAX_NETWORKS} and {MAX_NETWORKS} are read",
+                self.names.len()
+            ));
+        }
         let size: usize = self.labels.iter().map(|(key, value)| key.len() + value.len()).sum();
         match size > MAX_LABELS {
             true => Err(format!(

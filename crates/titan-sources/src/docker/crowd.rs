@@ -11,7 +11,13 @@ pub(crate) struct Crowd {
     /// By age, the oldest first.
     kept: BTreeMap<(i64, String), Container>,
     refused: Vec<(String, String)>,
+    /// Whether there was any container that could be read, and why one could not.
+    is_read: bool,
+    unreadable: Option<serde_json::Error>,
 }
+
+/// Containers that are taken, and those that are refused, with the reasons.
+type Parts = (Vec<Container>, Vec<(String, String)>);
 
 /// Containers that are taken.
 pub(crate) const MAX_CONTAINERS: usize = 4_096;
@@ -31,12 +37,25 @@ impl Crowd {
                 return Ok(());
             }
         };
-        let mut container: Container = serde_json::from_slice(text)?;
+        let mut container: Container = match serde_json::from_slice(text) {
+            Ok(container) => container,
+            // What is no container at all says that the list is none.
+            Err(error) if id(text) == "?" => return Err(error),
+            Err(error) => {
+                self.refuse(
+                    id(text),
+                    format!("what the engine says of it cannot be read: {error}"),
+                );
+                self.unreadable.get_or_insert(error);
+                return Ok(());
+            }
+        };
+        self.is_read = true;
         if !container.is_to_be_served() {
             return Ok(());
         }
         container.forget_other_labels();
-        if let Err(why) = container.check_labels() {
+        if let Err(why) = container.check_bounds() {
             self.refuse(container.name().to_owned(), why);
             return Ok(());
         }
@@ -58,8 +77,15 @@ impl Crowd {
     }
 
     /// The containers that are taken, the oldest first, and those that are refused, with the reasons.
-    pub(crate) fn into_parts(self) -> (Vec<Container>, Vec<(String, String)>) {
-        (self.kept.into_values().collect(), self.refused)
+    ///
+    /// # Errors
+    ///
+    /// If none could be read: then it is the engine that is not understood, and no container has gone.
+    pub(crate) fn into_parts(self) -> Result<Parts, serde_json::Error> {
+        match self.unreadable {
+            Some(error) if !self.is_read => Err(error),
+            _ => Ok((self.kept.into_values().collect(), self.refused)),
+        }
     }
 
     fn refuse(&mut self, name: String, why: String) {
@@ -88,7 +114,7 @@ mod tests {
     fn taken(items: impl Iterator<Item = String>) -> (Vec<String>, Vec<(String, String)>) {
         let mut crowd = Crowd::default();
         items.for_each(|text| crowd.take(Item::Whole(text.as_bytes())).unwrap());
-        let (kept, refused) = crowd.into_parts();
+        let (kept, refused) = crowd.into_parts().unwrap();
         (kept.into_iter().map(|it| it.id).collect(), refused)
     }
 
@@ -125,8 +151,41 @@ mod tests {
         let mut crowd = Crowd::default();
         crowd.take(Item::TooLarge(br#"{"Id":"0123456789abcdef","Names":["#)).unwrap();
         crowd.take(Item::TooLarge(b"{")).unwrap();
-        let refused = crowd.into_parts().1;
+        let refused = crowd.into_parts().unwrap().1;
         assert_eq!([&refused[0].0, &refused[1].0], ["0123456789ab", "?"]);
+    }
+
+    #[test]
+    fn one_that_cannot_be_read_is_refused_alone_and_a_list_of_such_is_none() {
+        let good = item("0123456789abcdef", 1, &json!({ "titan.enable": "true" }));
+        let odd = r#"{"Id":"fedcba9876543210","Created":"yesterday"}"#;
+        let (kept, refused) = taken([odd.to_owned(), good].into_iter());
+        assert_eq!((kept.len(), refused.len(), refused[0].0.as_str()), (1, 1, "fedcba987654"));
+        assert!(refused[0].1.contains("cannot be read"), "{}", refused[0].1);
+        let mut crowd = Crowd::default();
+        crowd.take(Item::Whole(odd.as_bytes())).unwrap();
+        assert!(crowd.into_parts().is_err());
+        assert!(Crowd::default().take(Item::Whole(b"{\"message\":7,\"Names\":0}")).is_err());
+    }
+
+    #[test]
+    fn ports_networks_and_names_are_bounded() {
+        let of = |ports: usize, networks: usize, names: usize| {
+            let networks = (0..networks).map(|it| (it.to_string(), json!({})));
+            let networks: serde_json::Map<_, _> = networks.collect();
+            let ports = vec![json!({ "PrivatePort": 1 }); ports];
+            let text = json!({
+                "Id": "a", "Created": 1, "Labels": { "titan.enable": "true" }, "Ports": ports,
+                "Names": vec!["/a"; names], "NetworkSettings": { "Networks": networks },
+            });
+            taken([text.to_string()].into_iter())
+        };
+        assert_eq!(of(512, 64, 64).0.len(), 1);
+        for (ports, networks, names) in [(513, 1, 1), (1, 65, 1), (1, 1, 65)] {
+            let (kept, refused) = of(ports, networks, names);
+            assert_eq!((kept.len(), refused.len()), (0, 1));
+            assert!(refused[0].1.contains(&format!("{ports} ports, {networks} networks")));
+        }
     }
 
     #[test]
@@ -137,7 +196,7 @@ mod tests {
         });
         let mut crowd = Crowd::default();
         crowd.take(Item::Whole(item("one", 1, &labels).as_bytes())).unwrap();
-        let (kept, _) = crowd.into_parts();
+        let (kept, _) = crowd.into_parts().unwrap();
         assert_eq!((kept[0].labels.len(), kept[0].own_service()), (3, "p-s".to_owned()));
     }
 }

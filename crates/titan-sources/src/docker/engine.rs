@@ -129,13 +129,16 @@ impl Engine {
         let mut ready = HashSet::new();
         self.list(READY, |item| {
             if let Item::Whole(text) = item {
-                let Ready { id } = serde_json::from_slice(text)?;
-                ready.extend(Some(id).filter(|id| known.contains(id.as_str())));
+                // One that cannot be read is refused by what was listed before.
+                let found = serde_json::from_slice(text).ok().map(|Ready { id }| id);
+                ready.extend(found.filter(|id| known.contains(id.as_str())));
             }
             Ok(())
         })
         .await?;
-        let (containers, surplus) = crowd.into_parts();
+        let (containers, surplus) = crowd
+            .into_parts()
+            .map_err(|error| format!("its list of containers cannot be read: {error}"))?;
         Ok(Listing { containers, surplus, ready, since })
     }
 
