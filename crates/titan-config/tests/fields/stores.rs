@@ -18,7 +18,7 @@ pub(super) const ROWS: &[Row] = &[
     (
         "store",
         "cluster",
-        "stores: { s: { address: [\"redis://10.0.0.1:6379\", \"redis://b:6379\"], cluster: true, hash_key: 0123456789abcdef } }",
+        "stores: { s: { address: \"redis://10.0.0.1:6379\", cluster: true, hash_key: 0123456789abcdef } }",
         "is_cluster: true",
     ),
     (
