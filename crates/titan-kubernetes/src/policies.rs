@@ -69,6 +69,32 @@ pub(crate) struct Named {
 
 /// Policies of a cluster, at most: the youngest beyond that are refused, and not read.
 const MAX: usize = 512;
+/// Those of one namespace, at most: a tenant with many leaves the places of others.
+const MAX_OF_NAMESPACE: usize = 64;
+
+/// The places that are taken, in all and of each namespace.
+#[derive(Default)]
+struct Places<'c> {
+    all: usize,
+    of: BTreeMap<&'c str, usize>,
+}
+
+impl<'c> Places<'c> {
+    /// Takes one for a policy of this namespace. One that gets none takes none from others.
+    fn take(&mut self, namespace: &'c str) -> Result<(), String> {
+        let own = self.of.entry(namespace).or_default();
+        let (most, whose) = match (*own < MAX_OF_NAMESPACE, self.all < MAX) {
+            (true, true) => {
+                *own += 1;
+                self.all += 1;
+                return Ok(());
+            }
+            (false, _) => (MAX_OF_NAMESPACE, "of a namespace "),
+            (true, false) => (MAX, ""),
+        };
+        Err(format!("at most {most} policies {whose}are served, the oldest ones: remove some"))
+    }
+}
 
 impl<'c> Policies<'c> {
     pub(crate) fn judged(
@@ -79,10 +105,9 @@ impl<'c> Policies<'c> {
         let mut all: Vec<_> = cluster.policies.iter().collect();
         all.sort_by_key(|(_, policy)| policy.metadata.precedence());
         let mut around = Around { cluster, vault, folder, judgements: &mut judgements };
-        let judged = all.into_iter().enumerate().map(|(at, it)| {
-            if at >= MAX {
-                let why =
-                    format!("at most {MAX} policies are served, the oldest ones: remove some");
+        let mut places = Places::default();
+        let judged = all.into_iter().map(|it| {
+            if let Err(why) = places.take(&it.0.namespace) {
                 return Policy::unread(it, why);
             }
             let mut policy = Policy::read(&mut around, it);

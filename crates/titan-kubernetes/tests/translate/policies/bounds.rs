@@ -193,27 +193,60 @@ fn routes_that_differ_in_what_no_policy_asks_for_are_judged_once() {
     assert_eq!(judgements.asked(), 4);
 }
 
+/// A policy for the rule `read` of the route `cart` of its namespace, which was made at this second.
+fn made(second: usize, said: Value) -> Value {
+    let mut spec = said;
+    spec["targetRefs"] = json!([target("HTTPRoute", "cart", Some("read"))]);
+    let time = format!("2026-01-01T00:{:02}:{:02}Z", second / 60, second % 60);
+    json!({ "metadata": { "creationTimestamp": time }, "spec": spec })
+}
+
+/// A route `cart` in a namespace, with a rule `read`.
+fn tenant(objects: &mut Objects, namespace: &str) {
+    let mut rule = served_by("cart");
+    rule["name"] = json!("read");
+    rule["matches"] =
+        json!([{ "path": { "type": "PathPrefix", "value": format!("/{namespace}") } }]);
+    let parents = json!([{ "name": "front", "namespace": "infra" }]);
+    let spec = json!({ "parentRefs": parents, "rules": [rule] });
+    objects.add(Kind::HttpRoute, namespace, "cart", json!({ "spec": spec }));
+}
+
 #[test]
 fn of_too_many_policies_the_oldest_hold_whatever_they_are_called() {
     let mut objects = shop();
-    let made = |second: usize, said: Value| {
-        let mut spec = said;
-        spec["targetRefs"] = json!([target("HTTPRoute", "cart", Some("read"))]);
-        let time = format!("2026-01-01T00:{:02}:{:02}Z", second / 60, second % 60);
-        json!({ "metadata": { "creationTimestamp": time }, "spec": spec })
-    };
     objects.add(Kind::TitanPolicy, "shop", "a-new", made(600, guarded()));
+    (0..8).for_each(|at| tenant(&mut objects, &format!("n{at}")));
     for at in 0..512 {
-        let said = json!({ "compress": {} });
-        objects.add(Kind::TitanPolicy, "shop", &format!("p{at:03}"), made(1 + at, said));
+        let (said, namespace) = (json!({ "compress": {} }), format!("n{}", at / 64));
+        objects.add(Kind::TitanPolicy, &namespace, &format!("p{at:03}"), made(1 + at, said));
     }
     objects.add(Kind::TitanPolicy, "shop", "z-old", made(0, limit("1/s")));
     let translated = objects.translated();
     // The newest one protects, and so it is missed.
     assert_eq!(translated.both(), ["503", ""]);
-    for (policy, is_beyond) in [("a-new", true), ("p511", true), ("p510", false), ("z-old", false)]
+    for (policy, is_beyond) in
+        [("shop/a-new", true), ("n7/p511", true), ("n7/p510", false), ("shop/z-old", false)]
     {
-        let accepted = translated.accepted(&format!("shop/{policy}"));
+        let accepted = translated.accepted(policy);
         assert_eq!(accepted.contains("at most 512"), is_beyond, "{policy}: {accepted}");
+    }
+}
+
+#[test]
+fn a_namespace_with_many_policies_leaves_the_places_of_others() {
+    let mut objects = shop();
+    tenant(&mut objects, "flood");
+    for at in 0..600 {
+        let said = json!({ "compress": {} });
+        objects.add(Kind::TitanPolicy, "flood", &format!("p{at:03}"), made(at, said));
+    }
+    objects.add(Kind::TitanPolicy, "shop", "new", made(700, limit("1/s")));
+    let translated = objects.translated();
+    assert_eq!(translated.both(), ["shop.new:rate_limit", ""]);
+    for (policy, is_beyond) in [("flood/p063", false), ("flood/p064", true), ("shop/new", false)] {
+        let accepted = translated.accepted(policy);
+        let told = "at most 64 policies of a namespace";
+        assert_eq!(accepted.contains(told), is_beyond, "{policy}: {accepted}");
     }
 }
