@@ -85,10 +85,12 @@ fn fitting_in(
     fitting.add_services(of(Rank::Service));
     fitting.add_policies(of(Rank::Policy));
     let policies = all.iter().filter_map(|(_, it)| it["policies"].as_object()).flatten();
-    let policies: BTreeMap<&str, &Value> =
-        policies.map(|(name, policy)| (name.as_str(), policy)).collect();
+    // Once each: many routes apply the same ones, which may be long.
+    let digests: BTreeMap<&str, String> = policies
+        .map(|(name, policy)| (name.as_str(), hash(policy.to_string().as_bytes())))
+        .collect();
     for route in of(Rank::Route) {
-        fitting.add_route(route, &policies, standing);
+        fitting.add_route(route, &digests, standing);
     }
     for (name, listener) in of(Rank::Listener) {
         let mut listener = listener.clone();
@@ -164,11 +166,11 @@ impl Fitting {
     fn add_route(
         &mut self,
         (name, route): (&String, &Value),
-        policies: &BTreeMap<&str, &Value>,
+        digests: &BTreeMap<&str, String>,
         standing: &Standing,
     ) {
         let mut rest = self.room;
-        let digest = is_protected(route).then(|| digest(route, policies));
+        let digest = is_protected(route).then(|| digest(route, digests));
         let refused = digest.as_ref().and_then(|digest| standing.refused_form(name, digest));
         let lost = self.lost.of(route).map(str::to_owned);
         let (why, is_hopeless) = match (refused, &lost) {
@@ -314,12 +316,12 @@ fn is_closed(route: &Value) -> bool {
 }
 
 /// Tells a document, with the policies that its routes apply, from what it says at another time.
-fn digest(route: &Value, policies: &BTreeMap<&str, &Value>) -> String {
+fn digest(route: &Value, digests: &BTreeMap<&str, String>) -> String {
     let routes = route["routes"].as_array().into_iter().flatten();
     let applied = routes.filter_map(|it| it["apply"].as_array()).flatten();
     let applied: BTreeSet<_> = applied.filter_map(Value::as_str).collect();
-    let applied = applied.into_iter().filter_map(|it| policies.get(it));
-    hash(applied.fold(route.to_string(), |all, it| all + &it.to_string()).as_bytes())
+    let applied = applied.into_iter().filter_map(|it| digests.get(it));
+    hash(applied.fold(route.to_string(), |all, it| all + it).as_bytes())
 }
 
 /// The same routes, which serve nothing.
