@@ -3,7 +3,7 @@
 use crate::attach::Attached;
 use crate::cluster::Kind;
 use crate::gateways::{self, Ours, Socket};
-use crate::names::joined;
+use crate::names::{hash, joined};
 use crate::objects::{Key, ParentRef};
 use crate::policies::{self, Applied, Beside, Chosen, Named, Policies, Target};
 use serde_json::{Map, Value, json};
@@ -70,7 +70,6 @@ pub(crate) struct Policed {
 pub(crate) struct Unpoliced<'r> {
     /// The document that it is written in.
     pub(crate) document: &'r str,
-    pub(crate) name: &'r str,
     /// What of requests it matches.
     pub(crate) matching: &'r Map<String, Value>,
     /// What it does with them.
@@ -109,7 +108,7 @@ fn applied(
     chosen: &Chosen,
     route: Unpoliced<'_>,
 ) -> Option<Policed> {
-    let Unpoliced { name, matching, own, .. } = route;
+    let Unpoliced { matching, own, .. } = route;
     let (mut fields, mut policies_here) = (route.fields.clone(), own.clone());
     if chosen.is_empty() {
         return Some(Policed { fields, policies: policies_here });
@@ -122,7 +121,10 @@ fn applied(
             None => drop(shared.insert(of_policy, value)),
             Some((own_name, own)) if word == "transform" => {
                 policies_here.remove(&own_name);
-                policies_here.insert(joined(&[name, "transform"]), both(value, &own));
+                let merged = both(value, &own);
+                // Those of all matches of a rule are the same: it is written once.
+                let content = hash(merged.to_string().as_bytes());
+                policies_here.insert(joined(&[&own_name, &content]), merged);
             }
             // That of a filter is nearer.
             Some(_) => {}

@@ -271,7 +271,6 @@ impl<'c> Translating<'c> {
                     let fields = action.written(&matching.path, (scheme, socket.port))?;
                     let unpoliced = Unpoliced {
                         document,
-                        name: &name,
                         matching: &matching.written(),
                         fields: &fields,
                         own: &action.policies,

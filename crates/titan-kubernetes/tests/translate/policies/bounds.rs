@@ -250,3 +250,34 @@ fn a_namespace_with_many_policies_leaves_the_places_of_others() {
         assert_eq!(accepted.contains(told), is_beyond, "{policy}: {accepted}");
     }
 }
+
+#[test]
+fn header_fields_of_a_policy_and_of_a_filter_are_written_once_for_all_matches() {
+    let mut objects = shop();
+    let headers = |name: &str| json!({ "set": { name: "x".repeat(1_000) } });
+    let path = |at: usize| json!({ "path": { "type": "PathPrefix", "value": format!("/{at}") } });
+    let filter = json!({
+        "type": "RequestHeaderModifier",
+        "requestHeaderModifier": { "set": [{ "name": "own", "value": "1" }] },
+    });
+    let mut rule = served_by("cart");
+    rule["matches"] = (0..64).map(path).collect();
+    rule["filters"] = json!([filter]);
+    objects.route("cart", json!({ "rules": [rule] }));
+    at_cart(
+        &mut objects,
+        "all",
+        json!({ "transform": { "request": { "headers": headers("a") } } }),
+    );
+    let translated = objects.translated();
+    let document = &translated.documents["httproute/shop/cart"];
+    let policies = document["policies"].as_object().unwrap();
+    assert_eq!(policies.len(), 1, "{:?}", policies.keys());
+    let (name, policy) = policies.iter().next().unwrap();
+    let set = &policy["transform"]["request"]["headers"]["set"];
+    assert_eq!(set["a"], headers("a")["set"]["a"]);
+    assert_eq!(set["own"], "1");
+    let routes = translated.routes("httproute/shop/cart");
+    assert_eq!(routes.len(), 64);
+    assert!(routes.iter().all(|it| it["apply"] == json!([name])), "{routes:?}");
+}
