@@ -114,7 +114,7 @@ section! {
         pub(crate) hash_key: Secret = required(secret(HASH_KEY, parse_hash_key)),
         /// The user of the store's access control lists; it needs the commands `eval`, `evalsha`, `get`, `set`, `time`, `zadd`, `zcard`,
         /// `zrem`, `zremrangebyscore`, `pexpire`, `ping` and `role` on keys `titan:*`, and for revoked tokens `xadd`, `xread`, `xrange`,
-        /// `xdel` and `del`; at the nodes of a cluster `cluster|slots` and `asking` as well.
+        /// `xdel` and `del`; at the nodes of a cluster `cluster|slots`, `cluster|info` and `asking` as well.
         pub(crate) username: Option<String> = optional("the default user", text(USERNAME, parse_username)),
         /// The password: `${file:redis.password}`.
         pub(crate) password: Option<Secret> = optional("none", secret(PASSWORD, parse_secret)),

@@ -145,7 +145,8 @@ impl Greeting<'_> {
     }
 }
 
-fn name_of(place: &Place) -> String {
+/// What messages call it.
+pub(crate) fn name_of(place: &Place) -> String {
     match place {
         Place::Tcp(address, _) => address.to_string(),
         Place::Unix(path) => format!("unix:{}", path.display()),

@@ -24,6 +24,8 @@ struct Keeper {
     connection: Option<(MultiplexedConnection, Driver)>,
     /// How many gateways were seen, the last times.
     seen: [u32; SEEN],
+    /// How often the store was looked for.
+    turn: usize,
 }
 
 /// Between two announcements.
@@ -68,7 +70,12 @@ pub(crate) fn keep(store: &Arc<Store>, phase: watch::Receiver<Phase>) -> io::Res
 impl Keeper {
     fn new() -> Keeper {
         let half = || Random::default().next();
-        Keeper { id: format!("{:016x}{:016x}", half(), half()), connection: None, seen: [0; SEEN] }
+        Keeper {
+            id: format!("{:016x}{:016x}", half(), half()),
+            connection: None,
+            seen: [0; SEEN],
+            turn: 0,
+        }
     }
 
     async fn run(mut self, store: &Weak<Store>, mut phase: watch::Receiver<Phase>) {
@@ -106,7 +113,9 @@ impl Keeper {
     }
 
     async fn find(&mut self, store: &Store) {
-        match find(store.config(), store.known_nodes(), &store.greeting_others()).await {
+        self.turn = self.turn.wrapping_add(1);
+        match find(store.config(), (store.known_nodes(), self.turn), &store.greeting_others()).await
+        {
             Ok(found) => {
                 if store.take(found) {
                     self.connection = None;

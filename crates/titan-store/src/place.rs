@@ -1,15 +1,15 @@
 //! Where a store is now: its names are resolved, and its sentinels or the nodes of its cluster asked, on the thread of its keeper, for
 //! all workers.
 
-use crate::connect::{Greeting, Place, told};
+use crate::connect::{Driver, Greeting, Place, name_of, told};
 use crate::script::ask as command;
 use crate::slots::{Node, Slots};
-use redis::{Cmd, Value, cmd};
+use redis::{Cmd, RedisError, Value, cmd};
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 use titan_config::{SentinelName, StoreAddress};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// What was found.
 pub(crate) enum Found {
@@ -21,18 +21,22 @@ pub(crate) enum Found {
 
 /// How long a sentinel, or a node of a cluster, may take to say where the store is.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long finding the nodes of a cluster may take in all, but for name servers: meanwhile the gateway is not announced. And how many are
+/// asked for it at most.
+const SEARCH: Duration = Duration::from_secs(3);
+const MAX_ASKED: usize = 16;
 /// The most addresses that are tried of one name.
 const MAX_ADDRESSES: usize = 8;
 
 /// Finds the store. Waits for name servers, and so belongs on a thread that has nothing else to do. `known` are the places of those
-/// nodes of a cluster that are known.
+/// nodes of a cluster that are known, and `turn` says which of all is asked first.
 pub(crate) async fn find(
     config: &titan_config::Store,
-    known: Vec<Place>,
+    (known, turn): (Vec<Place>, usize),
     others: &Greeting<'_>,
 ) -> Result<Found, String> {
     if config.is_cluster {
-        return find_cluster(config, known, others).await;
+        return find_cluster(config, known, turn, others).await;
     }
     let Some(name) = &config.sentinel else {
         return places_of(&config.addresses[0]).map(Found::Server);
@@ -47,63 +51,75 @@ pub(crate) async fn find(
     Err(reason)
 }
 
-/// Asks one node after another for those of the cluster: first those that it had, then those of the configuration.
+/// Asks one node after another for those of the cluster: those that it had, and those of the configuration. What one says that sees a
+/// cluster which works is believed, or else what the first one says: a node that has lost the others knows what was.
 async fn find_cluster(
     config: &titan_config::Store,
     known: Vec<Place>,
+    turn: usize,
     greeting: &Greeting<'_>,
 ) -> Result<Found, String> {
-    let mut reason = String::new();
-    for place in known {
-        match timeout(PATIENCE, slots_at(&place, greeting)).await {
-            Ok(Ok(found)) => return Ok(found),
-            Ok(Err(error)) => reason = error,
-            Err(_) => reason = "a node does not respond".to_owned(),
-        }
-    }
+    let mut reason = "none of its nodes responds".to_owned();
+    let mut nodes = known;
     for address in &config.addresses {
-        let places = match places_of(address) {
-            Ok(places) => places,
-            Err(error) => {
-                reason = error;
-                continue;
-            }
-        };
-        for place in places {
-            match timeout(PATIENCE, slots_at(&place, greeting)).await {
-                Ok(Ok(found)) => return Ok(found),
-                Ok(Err(error)) => reason = format!("node {address}: {error}"),
-                Err(_) => reason = format!("node {address}: it does not respond"),
-            }
+        match places_of(address) {
+            Ok(places) => nodes.extend(places),
+            Err(error) => reason = error,
         }
     }
-    Err(reason)
+    // Not always the same one first: it may be one that knows nothing of the others any more, or belong to others by now.
+    let first = turn % nodes.len().max(1);
+    nodes.rotate_left(first);
+    let until = Instant::now() + SEARCH;
+    let mut found = None;
+    for place in nodes.into_iter().take(MAX_ASKED) {
+        let left = until.saturating_duration_since(Instant::now()).min(PATIENCE);
+        match timeout(left, slots_at(&place, greeting)).await {
+            Ok(Ok((slots, true))) => return Ok(slots),
+            Ok(Ok((slots, false))) => drop(found.get_or_insert(slots)),
+            Ok(Err(error)) => reason = error,
+            Err(_) => reason = format!("{}: it does not respond", name_of(&place)),
+        }
+    }
+    found.ok_or(reason)
 }
 
-/// What a node says of its cluster.
-async fn slots_at(place: &Place, greeting: &Greeting<'_>) -> Result<Found, String> {
-    let Place::Tcp(_, asked) = place else { return Err("it is no node of a cluster".to_owned()) };
-    let mut question = cmd("CLUSTER");
-    let reply = reply_at(place, question.arg("SLOTS"), greeting).await?;
-    let slots = Slots::told(&reply, asked).ok_or("it sends what is no list of slots")?;
+/// What a node says of its cluster, and whether that works as far as it sees.
+async fn slots_at(place: &Place, greeting: &Greeting<'_>) -> Result<(Found, bool), String> {
+    let named = |what: &str| format!("{}: {what}", name_of(place));
+    let Place::Tcp(_, asked) = place else { return Err(named("it is no node of a cluster")) };
+    let (mut connection, driver) = greeting.connect(place).await?;
+    let _driver = Driver::spawn(driver);
+    let failed = |error: RedisError| named(&told(&error));
+    let reply = command(&mut connection, cmd("CLUSTER").arg("SLOTS")).await.map_err(failed)?;
+    let slots =
+        Slots::told(&reply, asked).ok_or_else(|| named("it sends what is no list of slots"))?;
     if slots.nodes.is_empty() {
-        return Err("no node of its cluster has slots".to_owned());
+        return Err(named("no node of its cluster has slots"));
     }
-    let mut places = Vec::with_capacity(slots.nodes.len());
-    for node in &slots.nodes {
-        places.push(places_of_node(node)?);
-    }
-    Ok(Found::Cluster(slots, places))
+    let reply = command(&mut connection, cmd("CLUSTER").arg("INFO")).await.map_err(failed)?;
+    let places = slots.nodes.iter().map(places_of_node).collect();
+    Ok((Found::Cluster(slots, places), works(&reply)))
 }
 
-fn places_of_node(node: &Node) -> Result<Vec<Place>, String> {
+/// Whether a node says that its cluster works.
+fn works(reply: &Value) -> bool {
+    let text = match reply {
+        Value::BulkString(text) => str::from_utf8(text).unwrap_or_default(),
+        Value::VerbatimString { text, .. } => text,
+        _ => return false,
+    };
+    text.lines().any(|line| line.trim() == "cluster_state:ok")
+}
+
+/// Nowhere, if its name does not resolve: others are where they are nevertheless.
+fn places_of_node(node: &Node) -> Vec<Place> {
     let Node { host, port } = node;
     if let Ok(ip) = host.parse::<IpAddr>() {
-        return Ok(vec![Place::Tcp(SocketAddr::new(ip, *port), host.clone())]);
+        return vec![Place::Tcp(SocketAddr::new(ip, *port), host.clone())];
     }
-    let found = resolve(host, *port);
-    let found = found.map_err(|error| format!("the name {host} does not resolve: {error}"))?;
-    Ok(found.take(MAX_ADDRESSES).map(|it| Place::Tcp(it, host.clone())).collect())
+    let found = resolve(host, *port).into_iter().flatten().take(MAX_ADDRESSES);
+    found.map(|it| Place::Tcp(it, host.clone())).collect()
 }
 
 /// The places of a store that need not be found: none where there is a name, or sentinels.

@@ -115,7 +115,7 @@ pub(crate) async fn ask(
 }
 
 /// The same where ASKING goes before it, which holds for the next command alone: no other one may come in between.
-async fn ask_as(
+pub(crate) async fn ask_as(
     connection: &mut MultiplexedConnection,
     command: &Cmd,
     is_asking: bool,
@@ -135,6 +135,9 @@ pub(crate) fn kind_of(error: &RedisError) -> Unavailable {
         ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown) => {
             Unavailable::Failed
         }
+        // A primary that has lost its replicas may be none any more, and one of a cluster that is down has no say.
+        ErrorKind::Server(ServerErrorKind::ClusterDown) => Unavailable::Failed,
+        ErrorKind::Extension if error.code() == Some("NOREPLICAS") => Unavailable::Failed,
         ErrorKind::Server(_) | ErrorKind::Extension => Unavailable::Refused,
         _ => Unavailable::Failed,
     }
@@ -172,6 +175,21 @@ mod tests {
                 script.digest
             )
         );
+    }
+
+    /// What the server says that speaks there for something that is none any more ends the connection.
+    #[test]
+    fn a_server_that_may_be_no_primary_any_more_has_failed() {
+        let kind = |line: &str| {
+            let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
+            kind_of(&value.extract_error().unwrap_err())
+        };
+        for line in ["NOREPLICAS few", "READONLY no", "MASTERDOWN no", "CLUSTERDOWN no"] {
+            assert_eq!(kind(line), Unavailable::Failed, "{line}");
+        }
+        for line in ["OOM no", "NOPERM no", "ERR no", "LOADING wait", "BUSY wait"] {
+            assert_eq!(kind(line), Unavailable::Refused, "{line}");
+        }
     }
 
     #[test]

@@ -109,6 +109,14 @@ impl Shards {
         }
     }
 
+    /// Whether nobody has some of the keys, as far as is known.
+    pub(crate) fn have_gaps(&self) -> bool {
+        match self {
+            Shards::One(_) => false,
+            Shards::Cluster(map) => !map.load().slots.are_whole(),
+        }
+    }
+
     /// Notes where it is, or which nodes it has. What was there before keeps its connections. Tells whether that is news.
     pub(crate) fn take(&self, found: Found, workers: usize) -> bool {
         match (self, found) {
@@ -137,7 +145,7 @@ impl Map {
     fn next(&self, slots: Slots, places: Vec<Vec<Place>>, workers: usize) -> Map {
         let known: HashMap<_, _> = self.shards.iter().map(|it| (it.node.as_ref(), it)).collect();
         let shards = slots.nodes.iter().zip(places).map(|(node, places)| {
-            let same = known.get(&Some(node)).filter(|it| *it.places.borrow() == places);
+            let same = known.get(&Some(node)).filter(|it| are_same(&it.places.borrow(), &places));
             match same {
                 Some(shard) => Arc::clone(shard),
                 None => Shard::new(Some(node.clone()), places, workers),
@@ -146,6 +154,11 @@ impl Map {
         let shards = shards.collect();
         Map { slots, shards }
     }
+}
+
+/// Whether those are the same places, in whatever order name servers have told them.
+fn are_same(places: &[Place], others: &[Place]) -> bool {
+    places.len() == others.len() && places.iter().all(|place| others.contains(place))
 }
 
 impl Deref for Held<'_> {

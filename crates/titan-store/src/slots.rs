@@ -71,7 +71,7 @@ const CRC: [u16; 256] = {
 
 impl Slots {
     /// What a reply to CLUSTER SLOTS says; nothing if it is none. A node that does not know its own name has that by which it was
-    /// asked.
+    /// asked; what one has that says none is nobody's.
     pub(crate) fn told(reply: &Value, asked: &str) -> Option<Slots> {
         let Value::Array(ranges) = reply else { return None };
         let mut slots =
@@ -81,7 +81,7 @@ impl Slots {
             let Value::Array(parts) = range else { return None };
             let [first, last, primary, ..] = parts.as_slice() else { return None };
             let (first, last) = (slot_in(first)?, slot_in(last)?);
-            let node = Node::told(primary, asked)?;
+            let Some(node) = Node::told(primary, asked)? else { continue };
             let place = match known.get(&node) {
                 Some(place) => *place,
                 None if slots.nodes.len() == MAX_NODES => return None,
@@ -103,6 +103,11 @@ impl Slots {
         (place != NOBODY).then_some(usize::from(place))
     }
 
+    /// Whether each slot has a node.
+    pub(crate) fn are_whole(&self) -> bool {
+        !self.places.is_empty() && !self.places.contains(&NOBODY)
+    }
+
     /// No node has anything.
     pub(crate) fn none() -> Slots {
         Slots { nodes: Vec::new(), places: Box::default() }
@@ -115,7 +120,8 @@ fn slot_in(value: &Value) -> Option<u16> {
 }
 
 impl Node {
-    fn told(value: &Value, asked: &str) -> Option<Node> {
+    /// What a node is called, if it is called anything; nothing where that is no node.
+    fn told(value: &Value, asked: &str) -> Option<Option<Node>> {
         let Value::Array(parts) = value else { return None };
         let [host, Value::Int(port), ..] = parts.as_slice() else { return None };
         let host = match host {
@@ -124,7 +130,7 @@ impl Node {
             Value::BulkString(host) => str::from_utf8(host).ok()?,
             _ => return None,
         };
-        Node::of(host, u16::try_from(*port).ok()?)
+        Some(Node::of(host, u16::try_from(*port).ok()?))
     }
 
     fn of(host: &str, port: u16) -> Option<Node> {
@@ -209,17 +215,26 @@ mod tests {
             range(0, 16_384, good(), 7000),
             range(-1, 5, good(), 7000),
             range(9, 5, good(), 7000),
-            range(0, 5, good(), 0),
             range(0, 5, good(), 65_536),
-            range(0, 5, text("?"), 7000),
-            range(0, 5, text("a b"), 7000),
-            range(0, 5, text(&"a".repeat(MAX_HOST + 1)), 7000),
             range(0, 5, Value::Int(1), 7000),
             Value::Array(vec![Value::Int(0), Value::Int(5)]),
             Value::Nil,
         ] {
             assert_eq!(told(vec![bad.clone()]), None, "{bad:?}");
         }
+        // One node without a name takes the others with it no more than one that is not there.
+        for (host, port) in
+            [("?", 7000), ("a b", 7000), (&*"a".repeat(MAX_HOST + 1), 7000), ("a", 0)]
+        {
+            let slots =
+                told(vec![range(0, 5, text(host), port), range(6, 9, good(), 7000)]).unwrap();
+            assert_eq!(
+                (slots.nodes.len(), slots.place_of(5), slots.place_of(6)),
+                (1, None, Some(0))
+            );
+            assert!(!slots.are_whole());
+        }
+        assert!(told(vec![range(0, 16_383, good(), 7000)]).unwrap().are_whole());
         let many =
             |count: i64| (0..count).map(|port| range(port, port, good(), port + 1)).collect();
         assert!(told(many(256)).is_some());

@@ -6,7 +6,7 @@ use crate::leaving::{Leaving, Owing};
 use crate::place::Found;
 use crate::script::{Call, Numbers, Unavailable};
 use crate::shard::{Held, Shard, Shards};
-use crate::slots::Redirect;
+use crate::slots::{Node, Redirect};
 use arc_swap::ArcSwapOption;
 use aws_lc_rs::hmac;
 use redis::RedisError;
@@ -180,14 +180,19 @@ impl Store {
     pub async fn call(&self, worker: usize, call: &Call<'_>) -> Result<Numbers, Unavailable> {
         let Some(shard) = self.shards.with(call.key) else {
             self.count_failure(worker, Unavailable::Down);
+            self.seek();
             return Err(Unavailable::Down);
         };
+        // Who is asked in the end: what comes of it is that server's doing.
+        let mut sent_on = None;
         let link = shard.link(worker);
         let (began, generation) = (Instant::now(), link.generation());
         let outcome = match link.enter() {
             None => Err((Unavailable::Busy, None)),
             Some(_waits) => {
-                match timeout(self.config.timeout, self.ask(worker, &shard, call)).await {
+                match timeout(self.config.timeout, self.ask(worker, &shard, call, &mut sent_on))
+                    .await
+                {
                     Ok(outcome) => outcome,
                     Err(_) => Err((Unavailable::Timeout, None)),
                 }
@@ -202,7 +207,11 @@ impl Store {
                 Ok(numbers)
             }
             Err((why, error)) => {
-                self.note_failure(worker, (&shard, generation), why, error.as_ref());
+                let (shard, generation) = match &sent_on {
+                    Some((other, generation)) => (other, *generation),
+                    None => (&*shard, generation),
+                };
+                self.note_failure(worker, (shard, generation), why, error.as_ref());
                 Err(why)
             }
         }
@@ -214,6 +223,7 @@ impl Store {
         worker: usize,
         shard: &Shard,
         call: &Call<'_>,
+        sent_on: &mut Option<(Arc<Shard>, u64)>,
     ) -> Result<Numbers, (Unavailable, Option<RedisError>)> {
         let outcome = shard.link(worker).ask(call, false).await;
         let (Err((_, Some(error))), Some(node)) = (&outcome, &shard.node) else { return outcome };
@@ -223,15 +233,9 @@ impl Store {
         }
         // One that is not known yet will be.
         let other = self.shards.named(&to).ok_or((Unavailable::Down, None))?;
-        let link = other.link(worker);
-        let generation = link.generation();
-        link.ask(call, is_asking).await.map_err(|(why, error)| {
-            if why == Unavailable::Failed {
-                self.lose(worker, (&other, generation), why, error.as_ref());
-            }
-            // Nothing is known against the first one.
-            (Unavailable::Down, error)
-        })
+        let generation = other.link(worker).generation();
+        let (other, _) = sent_on.insert((other, generation));
+        other.link(worker).ask(call, is_asking).await
     }
 
     /// A reply to a call for that key that was no answer to it: what speaks there is not what it was taken for.
@@ -269,7 +273,8 @@ impl Store {
 
     /// Whether some nodes of a cluster are lost, or all: others may have taken their place.
     pub(crate) fn is_partly_lost(&self) -> bool {
-        matches!(&self.shards, Shards::Cluster(_)) && !self.shards.are_up()
+        let is_lost = !self.shards.are_up() || self.shards.have_gaps();
+        matches!(&self.shards, Shards::Cluster(_)) && is_lost
     }
 
     /// Where the nodes of a cluster are, as far as they are known.
@@ -341,15 +346,9 @@ impl Store {
         Err(reason)
     }
 
-    /// The same for the one that has a key.
-    pub(crate) async fn connect_with(
-        &self,
-        key: &[u8],
-        replies: Replies,
-    ) -> Result<Opened, String> {
-        let shard =
-            self.shards.with(key).ok_or("no node of its cluster is known to have the key")?;
-        self.connect(&shard, replies).await
+    /// The server that a cluster calls that.
+    pub(crate) fn shard_named(&self, node: &Node) -> Option<Arc<Shard>> {
+        self.shards.named(node)
     }
 
     fn greeting(&self, is_store: bool, replies: Replies) -> Greeting<'_> {

@@ -5,8 +5,10 @@
 //! and begun anew has another, whatever its other ids are.
 
 use crate::bounded::Replies;
-use crate::connect::{Driver, told};
-use crate::script::{Call, Script, Unavailable, ask, kind_of, numbers};
+use crate::connect::{Driver, Place, told};
+use crate::script::{Call, Script, Unavailable, ask_as, kind_of, numbers};
+use crate::shard::Shard;
+use crate::slots::{Node, Redirect};
 use crate::store::Store;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, MAX_TAG_LEN, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::error::Unspecified;
@@ -32,6 +34,10 @@ pub struct StreamLink<'s> {
     stream: &'s Stream,
     connection: MultiplexedConnection,
     _driver: Driver,
+    /// The server that had the stream, and where that was.
+    origin: (Arc<Shard>, Vec<Place>),
+    /// Whether it was sent on from there, while its slot moves to another node of the cluster.
+    is_asking: bool,
 }
 
 /// The id of an entry: later ones have greater ones.
@@ -161,11 +167,22 @@ impl Stream {
 
     /// Connects to its store, wherever that is now. The connection's bytes are moved by a task of this runtime.
     pub async fn connect(&self) -> Result<StreamLink<'_>, String> {
-        let connecting = self.store.connect_with(self.key.as_bytes(), Replies::Pages);
-        let opened = timeout(PATIENCE, connecting).await;
-        let opened = opened.unwrap_or_else(|_| Err(silent()));
+        let shard = self.store.shard_of(self.key.as_bytes()).map(|shard| Arc::clone(&shard));
+        let Some(shard) = shard else {
+            self.store.seek();
+            return Err("no node of its cluster is known to have the key".to_owned());
+        };
+        let opened = self.open(&shard).await;
         let (connection, driver) = opened.inspect_err(|_| self.store.seek())?;
-        Ok(StreamLink { stream: self, connection, _driver: Driver::spawn(driver) })
+        let places = shard.places.borrow().clone();
+        let origin = (shard, places);
+        Ok(StreamLink { stream: self, connection, _driver: driver, origin, is_asking: false })
+    }
+
+    async fn open(&self, shard: &Shard) -> Result<(MultiplexedConnection, Driver), String> {
+        let opened = timeout(PATIENCE, self.store.connect(shard, Replies::Pages)).await;
+        let (connection, driver) = opened.unwrap_or_else(|_| Err(silent()))?;
+        Ok((connection, Driver::spawn(driver)))
     }
 
     /// Whether it is in that store.
@@ -263,21 +280,59 @@ impl StreamLink<'_> {
         self.ask(&question).await.map(drop)
     }
 
+    /// Whether the stream may be elsewhere by now than where this connection has found it.
+    pub fn has_moved(&self) -> bool {
+        let (origin, places) = &self.origin;
+        let now = self.stream.store.shard_of(self.stream.key.as_bytes());
+        !now.is_some_and(|now| Arc::ptr_eq(&now, origin) && *now.places.borrow() == *places)
+    }
+
     async fn call(&mut self, script: &Script, arguments: &[&[u8]]) -> Result<Value, CallError> {
         let call = Call { script, key: self.stream.key.as_bytes(), arguments };
-        let reply = timeout(PATIENCE, call.reply(&mut self.connection, false)).await;
+        let reply = timeout(PATIENCE, call.reply(&mut self.connection, self.is_asking)).await;
+        let Some(to) = self.sent_on(&reply) else { return self.replied(reply) };
+        self.go_on_at(&to).await?;
+        let reply = timeout(PATIENCE, call.reply(&mut self.connection, true)).await;
         self.replied(reply)
     }
 
     async fn ask(&mut self, question: &Cmd) -> Result<Value, CallError> {
-        let reply = timeout(PATIENCE, ask(&mut self.connection, question)).await;
+        let reply = timeout(PATIENCE, ask_as(&mut self.connection, question, self.is_asking)).await;
+        let Some(to) = self.sent_on(&reply) else { return self.replied(reply) };
+        self.go_on_at(&to).await?;
+        let reply = timeout(PATIENCE, ask_as(&mut self.connection, question, true)).await;
         self.replied(reply)
+    }
+
+    /// Where a call has to be made instead, because its key is on its way there.
+    fn sent_on(&self, reply: &Result<Result<Value, RedisError>, Elapsed>) -> Option<Node> {
+        let (Ok(Err(error)), Some(from)) = (reply, &self.origin.0.node) else { return None };
+        let redirect = Redirect::told(error, from).filter(|it| it.is_asking && !self.is_asking);
+        redirect.map(|it| it.to)
+    }
+
+    /// Goes on at another node, until the slot is there for good.
+    async fn go_on_at(&mut self, to: &Node) -> Result<(), CallError> {
+        let opened = match self.stream.store.shard_named(to) {
+            Some(shard) => self.stream.open(&shard).await,
+            None => Err("it is on its way to a node that is not known yet".to_owned()),
+        };
+        let (connection, driver) = opened.map_err(|why| {
+            self.stream.store.seek();
+            CallError::Lost(why)
+        })?;
+        (self.connection, self._driver, self.is_asking) = (connection, driver, true);
+        Ok(())
     }
 
     fn replied(
         &self,
         reply: Result<Result<Value, RedisError>, Elapsed>,
     ) -> Result<Value, CallError> {
+        if !matches!(reply, Ok(Ok(_))) {
+            // It may be somewhere else by now.
+            self.stream.store.seek();
+        }
         let error = match reply {
             Ok(Ok(value)) => return Ok(value),
             // A node of a cluster that sends elsewhere is the wrong one.
@@ -289,8 +344,6 @@ impl StreamLink<'_> {
             Ok(Err(error)) => told(&error),
             Err(_) => silent(),
         };
-        // The store may be somewhere else by now.
-        self.stream.store.seek();
         Err(CallError::Lost(error))
     }
 }

@@ -87,21 +87,27 @@ impl<F> Fitting<F> {
                 }
                 Err(failure) => failure,
             };
-            if !self.hold_blamed(&failure) {
+            if !self.hold_blamed(&failure, None) {
                 return self.search(base, &names, failure);
             }
         }
         Fitted { made: None, held: self.held, failure: None }
     }
 
-    /// Holds back what the places of errors point to; whether they do.
-    fn hold_blamed(&mut self, failure: &Failure) -> bool {
+    /// Holds back what the places of errors point to; whether they do. Where only some changes were tried, only these: another one that
+    /// is to come may be what makes good what is wrong with what stays.
+    fn hold_blamed(&mut self, failure: &Failure, tried: Option<&[DocumentName]>) -> bool {
         let mut blamed = BTreeMap::new();
         for Blame { documents, reason } in blame(failure) {
             let has_stayed = |name: &&DocumentName| {
-                self.held.contains_key(name) && self.now.contains_key(name) && self.has_left(name)
+                tried.is_none()
+                    && self.held.contains_key(name)
+                    && self.now.contains_key(name)
+                    && self.has_left(name)
             };
-            let has_changed = |name: &&DocumentName| self.changes.contains_key(name);
+            let has_changed = |name: &&DocumentName| {
+                self.changes.contains_key(name) && tried.is_none_or(|tried| tried.contains(name))
+            };
             let found =
                 documents.iter().find(has_stayed).or_else(|| documents.iter().find(has_changed));
             if let Some(name) = found {
@@ -156,7 +162,7 @@ impl<F> Fitting<F> {
                     made = Some((texts, done));
                 }
                 // What is left of them is tried again.
-                Err(failure) if self.hold_blamed(&failure) => {
+                Err(failure) if self.hold_blamed(&failure, Some(&names)) => {
                     let is_left = |name: &DocumentName| self.changes.contains_key(name);
                     todo.push(names.into_iter().filter(is_left).collect());
                     continue;

@@ -158,7 +158,10 @@ fn run_after(
         }
         if let Some(store) = &store {
             store.follow(prepared.stores(), log.clone())?;
-            store.heard().await;
+            tokio::select! {
+                () = store.heard() => {}
+                _ = signals.next_stop(None) => return Ok(ExitCode::SUCCESS),
+            }
         }
         let taken = prepared.taken().to_vec();
         let gateway = prepared.start()?;

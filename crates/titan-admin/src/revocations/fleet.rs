@@ -68,6 +68,8 @@ const PUBLISHING: Duration = Duration::from_millis(500);
 /// By how much, in seconds, clocks of gateways may differ. What has ended for so long, also by the clock of the store, has ended for
 /// all of them.
 const CLOCKS: u64 = 3600;
+/// How long after its start a gateway is not ready at most because it has not read the stream.
+const UNREADY: Duration = Duration::from_secs(60);
 /// How long a start waits for the stream where tokens are refused until it was read.
 const AT_START: Duration = Duration::from_secs(2);
 
@@ -157,9 +159,11 @@ impl RevocationStore {
         let _ = timeout(AT_START, in_sync).await;
     }
 
-    /// Whether tokens are refused because what other gateways have revoked was not heard since the start.
+    /// Whether tokens are refused because what other gateways have revoked was not heard since the start, a minute ago at most.
     pub(crate) fn awaits_fleet(&self) -> bool {
-        self.fleet.as_ref().is_some_and(|fleet| fleet.denies && !fleet.was_ever_in_sync())
+        let awaits = |fleet: &Fleet| fleet.denies && !fleet.was_ever_in_sync();
+        // A store that is down must not keep all gateways of a fleet from the routes that need none.
+        self.fleet.as_ref().is_some_and(|fleet| awaits(fleet) && fleet.started.elapsed() < UNREADY)
     }
 
     /// Waits, not for long, until all gateways can know of an entry as it is here. Tells whether they can, where there are any.

@@ -35,8 +35,8 @@ pub(super) struct Follower {
     stores: StoresInForce,
     log: Log,
     life: Option<Life>,
-    /// Until when others may be writing again what the life before had.
-    is_young_until: Option<Instant>,
+    /// While others may be writing again what the life before had.
+    young: Option<Young>,
     /// The last entry that was heard.
     at: EntryId,
     /// The last one in its life of which it was told whether it can be read.
@@ -46,8 +46,33 @@ pub(super) struct Follower {
     /// Whether the reading has met something for which there was no room.
     is_lacking: bool,
     is_cut_off: bool,
-    /// After a store has refused to be written to: when to try again, and how long that was put off.
-    put_off: Option<(Instant, Duration)>,
+    /// After a store has refused to be written to, or to have something removed.
+    telling: PutOff,
+    cleaning: PutOff,
+}
+
+/// A life that others may still be filling.
+#[derive(Clone, Copy)]
+struct Young {
+    /// Until when, unless something comes meanwhile that is news.
+    until: Instant,
+    /// Until when at most.
+    most: Instant,
+}
+
+/// When something is tried again that was refused, and how long that was put off.
+#[derive(Clone, Copy, Default)]
+struct PutOff(Option<(Instant, Duration)>);
+
+impl PutOff {
+    fn is_over(self) -> bool {
+        self.0.is_none_or(|(until, _)| Instant::now() >= until)
+    }
+
+    fn again(&mut self) {
+        let pause = self.0.map_or(PUT_OFF.0, |(_, pause)| (2 * pause).min(PUT_OFF.1));
+        self.0 = Some((Instant::now() + pause, pause));
+    }
 }
 
 /// The stream is read from its beginning, time and again.
@@ -79,6 +104,8 @@ const MAX_BEGUN: u32 = 3;
 /// In which all gateways that reach a stream that has begun anew have written there what they know: they look for it at each
 /// [`LOOK`], or connect again within twice a second.
 const REFILLED: Duration = Duration::from_secs(5);
+/// While there is always more that comes, they may need longer for many entries, but not than this.
+const REFILLED_AT_MOST: Duration = Duration::from_secs(60);
 /// Until a store that refuses to be written to is asked again, at first and at most.
 const PUT_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
@@ -90,14 +117,15 @@ impl Follower {
             stores,
             log,
             life: None,
-            is_young_until: None,
+            young: None,
             at: FIRST,
             judged: FIRST,
             openings: 0,
             reading: Reading::All,
             is_lacking: false,
             is_cut_off: false,
-            put_off: None,
+            telling: PutOff::default(),
+            cleaning: PutOff::default(),
         }
     }
 
@@ -126,8 +154,9 @@ impl Follower {
         let store = store().ok_or("the configuration in force has no such store")?;
         let stream = Stream::new(store, STREAM).map_err(|_| "its entries cannot be encrypted")?;
         let mut link = stream.connect().await?;
-        // What it had may be lost, and what is new may have lesser ids than that.
+        // What it had may be lost, and what is new may have lesser ids than that. Another server may take what the one before refused.
         self.start_over(revoked);
+        (self.telling, self.cleaning) = Default::default();
         loop {
             let caught_up = self.catch_up(&mut link, revoked, fleet).await;
             caught_up.map_err(|error| error.to_string())?;
@@ -137,6 +166,9 @@ impl Follower {
             // A reload may have changed its section.
             if !self.stores.named(fleet.store.as_str()).is_some_and(|store| stream.is_in(&store)) {
                 return Err("the configuration in force has another store of that name".to_owned());
+            }
+            if link.has_moved() {
+                return Err("it is at another place now".to_owned());
             }
         }
     }
@@ -164,41 +196,40 @@ impl Follower {
                 Some(life) => {
                     self.note_in_sync(revoked, fleet, asked);
                     let told = self.tell(link, (&life, look.now), revoked, fleet).await;
-                    match self.unless_refused(told, fleet)? {
-                        Some(true) => {}
-                        Some(false) => {
-                            let cleaned = clean(link, revoked).await;
-                            return self.unless_refused(cleaned, fleet).map(drop);
+                    let is_told = match unless_refused(told)? {
+                        Ok(is_told) => is_told,
+                        Err(why) => {
+                            self.telling.again();
+                            self.note_refused("be told of revoked tokens", &why, fleet);
+                            false
                         }
-                        None => return Ok(()),
+                    };
+                    if !is_told {
+                        return self.clean(link, revoked, fleet).await;
                     }
                 }
             }
         }
     }
 
-    /// What a store is not written to for a while that has refused that: what it has can be heard nevertheless.
-    fn unless_refused<T>(
+    /// Removes what nobody needs any more.
+    async fn clean(
         &mut self,
-        result: Result<T, CallError>,
+        link: &mut StreamLink<'_>,
+        revoked: &RevocationStore,
         fleet: &Fleet,
-    ) -> Result<Option<T>, CallError> {
-        match result {
-            Ok(done) => Ok(Some(done)),
-            Err(CallError::Refused(why)) => {
-                let before = self.put_off.map(|(_, pause)| pause);
-                let pause = before.map_or(PUT_OFF.0, |pause| (2 * pause).min(PUT_OFF.1));
-                self.put_off = Some((Instant::now() + pause, pause));
-                self.note_refused(&why, fleet);
-                Ok(None)
+    ) -> Result<(), CallError> {
+        while self.cleaning.is_over() {
+            let garbage = revoked.lock().entries.take_garbage(MAX_REMOVED);
+            if garbage.is_empty() {
+                break;
             }
-            Err(lost) => Err(lost),
+            if let Err(why) = unless_refused(link.remove(&garbage).await)? {
+                self.cleaning.again();
+                self.note_refused("have old entries of revoked tokens removed", &why, fleet);
+            }
         }
-    }
-
-    /// Whether nothing is written for now.
-    fn is_put_off(&self) -> bool {
-        self.put_off.is_some_and(|(until, _)| Instant::now() < until)
+        Ok(())
     }
 
     /// Has everything read again where the stream is another one, or what was heard may be lost.
@@ -213,8 +244,10 @@ impl Follower {
             // Who was in sync until now knows what it had.
             let age = life.as_ref().map_or(Duration::ZERO, |life| life.age(*now));
             let is_new_here = !fleet.is_in_sync();
-            let rest = REFILLED.saturating_sub(age);
-            self.is_young_until = (is_new_here && !rest.is_zero()).then(|| Instant::now() + rest);
+            let (rest, seen) = (REFILLED.saturating_sub(age), Instant::now());
+            let young = Young { until: seen + rest, most: seen + REFILLED_AT_MOST };
+            self.young = (is_new_here && !rest.is_zero()).then_some(young);
+            (self.telling, self.cleaning) = Default::default();
             (self.life, self.judged) = (life.clone(), FIRST);
             revoked.lock().entries.forget_told();
         }
@@ -307,6 +340,9 @@ impl Follower {
         self.note_unreadable(unreadable, fleet);
         let (changed, had_room) = revoked.hear(entries, (now(), theirs.as_secs()));
         fleet.received.fetch_add(changed, Ordering::Relaxed);
+        if let Some(young) = self.young.as_mut().filter(|_| changed > 0) {
+            young.until = (Instant::now() + REFILLED).min(young.most);
+        }
         if !had_room {
             self.note_lack(revoked, fleet);
         }
@@ -320,7 +356,8 @@ impl Follower {
         revoked: &RevocationStore,
         fleet: &Fleet,
     ) -> Result<bool, CallError> {
-        let telling = if self.is_put_off() { Vec::new() } else { revoked.to_tell(now()) };
+        let is_over = self.telling.is_over();
+        let telling = if is_over { revoked.to_tell(now()) } else { Vec::new() };
         if telling.is_empty() {
             return Ok(false);
         }
@@ -334,7 +371,7 @@ impl Follower {
             }
             Written::Added => {}
         }
-        self.put_off = None;
+        self.telling = PutOff::default();
         self.read_on(link, revoked, fleet, theirs).await?;
         // Something else may have been revoked meanwhile; then this is done again.
         if revoked.has_told(&telling) { Ok(true) } else { Err(does_not_keep()) }
@@ -343,11 +380,11 @@ impl Follower {
     /// Everything was heard that the stream had when it was asked.
     fn note_in_sync(&mut self, revoked: &RevocationStore, fleet: &Fleet, asked: Instant) {
         fleet.heard.send_replace(());
-        if fleet.denies && self.is_young_until.is_some_and(|until| Instant::now() < until) {
+        if fleet.denies && self.young.is_some_and(|young| Instant::now() < young.until) {
             self.note_young(fleet);
             return;
         }
-        self.is_young_until = None;
+        self.young = None;
         fleet.note_in_sync(asked.elapsed());
         if fleet.denies && !fleet.is_lacking.load(Ordering::Relaxed) {
             revoked.table.distrust_after(fleet.stale_after.saturating_sub(asked.elapsed()));
@@ -367,10 +404,9 @@ impl Follower {
         self.log.tell(event(LogLevel::Warn, "revocations_begun", what).once(Repeat::ByMinute));
     }
 
-    fn note_refused(&self, why: &str, fleet: &Fleet) {
+    fn note_refused(&self, what: &str, why: &str, fleet: &Fleet) {
         let what = format!(
-            "the store `{}` refuses to be told of revoked tokens, so that other gateways cannot hear what is revoked here: {why}; it is \
-                tried again",
+            "the store `{}` refuses to {what}: {why}; it is tried again, and what other gateways revoke is heard",
             fleet.store
         );
         self.log.tell(event(LogLevel::Error, "revocations_untold", what).once(Repeat::ByMinute));
@@ -437,14 +473,12 @@ impl Follower {
     }
 }
 
-/// Removes what nobody needs any more.
-async fn clean(link: &mut StreamLink<'_>, revoked: &RevocationStore) -> Result<(), CallError> {
-    loop {
-        let garbage = revoked.lock().entries.take_garbage(MAX_REMOVED);
-        if garbage.is_empty() {
-            return Ok(());
-        }
-        link.remove(&garbage).await?;
+/// What a store has refused is tried again in a while: what it has can be heard nevertheless.
+fn unless_refused<T>(result: Result<T, CallError>) -> Result<Result<T, String>, CallError> {
+    match result {
+        Ok(done) => Ok(Ok(done)),
+        Err(CallError::Refused(why)) => Ok(Err(why)),
+        Err(lost) => Err(lost),
     }
 }
 

@@ -129,7 +129,7 @@ fn gateways_count_together_wherever_a_cluster_has_the_keys() {
 fn a_key_is_counted_on_while_it_moves() {
     let cluster = Cluster::start();
     // Whom documentation tells to have.
-    let rights = "+eval +evalsha +get +set +time +zadd +zcard +zrem +zremrangebyscore +pexpire +ping +role +cluster|slots +asking";
+    let rights = "+eval +evalsha +get +set +time +zadd +zcard +zrem +zremrangebyscore +pexpire +ping +role +cluster|slots +cluster|info +asking";
     for place in 0..2 * PRIMARIES {
         let user = ["ACL", "SETUSER", "titan", "on", ">secret", "resetkeys", "~titan:*"];
         let user: Vec<_> = user.into_iter().chain(rights.split(' ')).collect();
@@ -226,6 +226,40 @@ fn what_is_revoked_is_heard_through_a_failover() {
     until_a_replica_takes_over(|| revoke(&gateways[1], "b"));
     until("it is heard", || gateways.iter().all(|it| shows(it, &token("b")) == 401));
     assert_eq!(gateways.each_ref().map(|it| shows(it, &token("a"))), [401; 2]);
+}
+
+#[test]
+fn what_is_revoked_is_heard_while_its_slot_moves() {
+    let cluster = Cluster::start();
+    let denies = ", without_store: deny, stale_after: 2s";
+    let gateways = [(); 2].map(|()| super::revoked::gateway(&cluster.store(), denies));
+    gateways.iter().for_each(in_sync);
+    assert!(revoke(&gateways[0], "a"));
+    let (from, key) = cluster.with("titan:*:revocations");
+    let to = (from + 1) % PRIMARIES;
+    let slot = cluster.ask(from, &["CLUSTER", "KEYSLOT", &key]);
+    let slot = slot.trim();
+    cluster.ask(to, &["CLUSTER", "SETSLOT", slot, "IMPORTING", &cluster.id(from)]);
+    cluster.ask(from, &["CLUSTER", "SETSLOT", slot, "MIGRATING", &cluster.id(to)]);
+    let address = cluster.nodes[to].address;
+    let (ip, port) = (address.ip().to_string(), address.port().to_string());
+    let moved = cluster.ask(from, &["MIGRATE", &ip, &port, &key, "0", "5000"]);
+    assert_eq!(moved.trim(), "OK");
+    // Nobody ends the migration for longer than a gateway trusts what it has.
+    let began = Instant::now();
+    until("it is published", || revoke(&gateways[1], "b"));
+    until("it is heard", || gateways.iter().all(|it| shows(it, &token("b")) == 401));
+    while began.elapsed() < Duration::from_secs(4) {
+        gateways.iter().for_each(|it| assert_eq!(shows(it, &token("good")), 200));
+        crate::wait::pause();
+    }
+    for place in [to, from] {
+        cluster.ask(place, &["CLUSTER", "SETSLOT", slot, "NODE", &cluster.id(to)]);
+    }
+    until("it is published", || revoke(&gateways[0], "c"));
+    until("it is heard", || gateways.iter().all(|it| shows(it, &token("c")) == 401));
+    let lost = |it: &Gateway| it.events().contains("revocations_lost");
+    assert!(!gateways.iter().any(lost));
 }
 
 /// A cluster without nodes, and what is none.
