@@ -1,8 +1,8 @@
 //! Error codes (RFC 9113 section 7), and what ends a whole connection.
 
-use crate::error::Fault;
 use crate::hpack::BadBlock;
 use std::fmt;
+use titan_http::section::Fault;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $number:literal $text:literal;)*) => {

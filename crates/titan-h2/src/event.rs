@@ -1,9 +1,9 @@
 //! What a connection tells its driver.
 
 use crate::code::Code;
-use crate::error::Fault;
 use std::ops::Range;
 use titan_http::Span;
+use titan_http::section::Fault;
 
 /// The number of a stream (RFC 9113 section 5.1.1): odd where the client has opened it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

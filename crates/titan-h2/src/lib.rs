@@ -26,8 +26,6 @@
 
 mod limits;
 
-mod error;
-
 mod hpack;
 
 mod code;
@@ -52,6 +50,6 @@ mod connection;
 
 pub use code::{Code, Fatal, Violation};
 pub use connection::Connection;
-pub use error::Fault;
 pub use event::{Destination, Event, RequestStart, ResponseStart, StreamId};
 pub use limits::Limits;
+pub use titan_http::section::Fault;

@@ -3,12 +3,12 @@
 use super::Connection;
 use super::reading::{Frame, Outcome};
 use crate::code::Violation;
-use crate::error::Fault;
 use crate::event::{Event, StreamId};
 use crate::flow::Inflow;
 use crate::frame;
 use crate::settings::Role;
 use crate::stream::{End, Half, Rest, Stream};
+use titan_http::section::Fault;
 
 impl Connection {
     /// `count` bytes of the body of `stream` were used: the peer may send as many again. To be called for all

@@ -4,11 +4,11 @@ use super::Connection;
 use super::ending::Shutdown;
 use super::reading::{Frame, Outcome};
 use crate::code::Violation;
-use crate::error::Fault;
 use crate::event::Event;
 use crate::frame;
 use crate::settings::PeerSettings;
 use crate::stream::Turn;
+use titan_http::section::Fault;
 
 /// What the ping says that asks whether the client has seen GOAWAY.
 const LEAVING: &[u8; 8] = b"leaving.";

@@ -3,11 +3,11 @@
 use super::Connection;
 use super::reading::{Frame, Outcome};
 use crate::code::{Code, Fatal, Violation};
-use crate::error::Fault;
 use crate::event::{Event, StreamId};
 use crate::frame::{self, MAX_31};
 use crate::settings::Role;
 use crate::stream::{End, Half, Stream, Turn};
+use titan_http::section::Fault;
 
 /// How far this side has stopped accepting streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,13 +4,13 @@ use super::Connection;
 use super::ending::Shutdown;
 use super::reading::{Frame, Outcome};
 use crate::code::Violation;
-use crate::error::Fault;
 use crate::event::{Event, RequestStart, ResponseStart, StreamId};
 use crate::flow::{Inflow, Outflow};
 use crate::frame::{self, FrameHead};
 use crate::head::{Excess, Extent, OVERSIZE_FACTOR, RequestFacts, ResponseFacts};
 use crate::settings::Role;
 use crate::stream::{End, Half, RequestKind, Rest, Stream};
+use titan_http::section::Fault;
 use titan_http::{Fields, RequestHead, ResponseHead};
 
 /// CONTINUATION frames of one block: enough for the longest that is read, in parts of 512 bytes.

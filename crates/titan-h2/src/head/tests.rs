@@ -1,8 +1,8 @@
 //! What heads, trailers and their faults are, over blocks of plain literals.
 
 use super::*;
+use crate::Destination;
 use crate::hpack::{Secrecy, write_literal};
-use crate::{Destination, head::request::RequestFacts, head::response::ResponseFacts};
 use allocation_counter::measure;
 use proptest::prelude::*;
 use titan_http::{FieldName, Method, Status, TargetForm, Version};

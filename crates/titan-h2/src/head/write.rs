@@ -3,9 +3,9 @@
 //! A head is written anew from its parts. What HTTP/2 says by itself is left out, and the length is
 //! the caller's: it cannot disagree with what is sent.
 
-use super::facts::CONNECTION_FIELDS;
 use crate::event::Destination;
 use crate::hpack::{FieldIndex, Secrecy, pseudo, write_indexed, write_literal, write_size_update};
+use titan_http::section::CONNECTION_FIELDS;
 use titan_http::{Field, FieldName, FieldSet, Fields, Method, RequestHead, ResponseHead, Status};
 
 /// Writes the heads and trailers of one connection, in the order in which their blocks are sent.

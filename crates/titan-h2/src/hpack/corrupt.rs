@@ -1,5 +1,8 @@
 //! What is wrong with a block that cannot be decoded.
 
+use titan_http::huffman::BadCode;
+use titan_http::section::TooMuch;
+
 /// A block after which nothing more on the connection can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadBlock {
@@ -26,6 +29,21 @@ pub(super) enum Corrupt {
     EndOfString,
     /// Huffman code that does not end as it has to.
     Padding,
+}
+
+impl From<BadCode> for Corrupt {
+    fn from(bad: BadCode) -> Corrupt {
+        match bad {
+            BadCode::EndOfString => Corrupt::EndOfString,
+            BadCode::Padding => Corrupt::Padding,
+        }
+    }
+}
+
+impl From<TooMuch> for BadBlock {
+    fn from(_: TooMuch) -> BadBlock {
+        BadBlock::TooMuch
+    }
 }
 
 impl From<Corrupt> for BadBlock {

@@ -1,10 +1,9 @@
 //! Blocks to lines (RFC 7541 sections 3 and 6).
 
 use super::corrupt::{BadBlock, Corrupt};
-use super::huffman;
-use super::line::{Key, Line, check_name, check_value};
 use super::static_table;
-use super::table::{Name, Table};
+use titan_http::huffman;
+use titan_http::section::{Key, Line, Name, Table, check_name, check_value};
 
 /// The decoder of one connection. Every block has to go through it, in the order of arrival.
 #[derive(Debug)]
@@ -169,9 +168,9 @@ const HUFFMAN: u8 = 0x80;
 
 #[cfg(test)]
 mod tests {
-    use super::super::huffman::tests::encode;
     use super::*;
     use proptest::prelude::*;
+    use titan_http::huffman::encode;
 
     fn decoded(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<(String, String)>, BadBlock> {
         let mut lines = Vec::new();
@@ -335,7 +334,8 @@ mod tests {
 
     #[test]
     fn long_strings_do_not_keep_their_memory() {
-        let coded = encode(&vec![b'a'; 20_000]);
+        let mut coded = Vec::new();
+        encode(&[b'a'; 20_000], &mut coded);
         assert_eq!(coded.len(), 127 + 0x55 + (0x60 << 7));
         let block = [b"\x00\x01a\xff\xd5\x60", coded.as_slice()].concat();
         let mut decoder = Decoder::new();

@@ -1,8 +1,8 @@
 //! The static table (RFC 7541 appendix A): the fields that both sides know from the beginning.
 
-use super::line::{Key, Line};
 use titan_http::FieldName;
 use titan_http::FieldName::*;
+use titan_http::section::{Key, Line};
 
 /// Where a name stands in the static table: what a literal refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,8 +171,8 @@ static ENTRIES: [Line<'static>; 61] = [
 
 #[cfg(test)]
 mod tests {
-    use super::super::line::{check_name, check_value};
     use super::*;
+    use titan_http::section::{check_name, check_value};
 
     #[test]
     fn entries_are_what_reading_them_would_give() {

@@ -1,9 +1,10 @@
 //! What the fields of a message say about it, gathered line by line: the rules that requests and
 //! responses share.
 
-use crate::error::Fault;
-use crate::hpack::Key;
-use titan_http::{FieldName, FieldSet, parse_length};
+use super::fault::Fault;
+use super::line::Key;
+use crate::field_name::{FieldName, FieldSet};
+use crate::length::parse_length;
 
 /// The facts of one message so far.
 #[derive(Debug, Default)]
@@ -82,7 +83,7 @@ impl Facts {
 }
 
 /// The fields that speak of the connection: RFC 9113 section 8.2.2.
-pub(super) const CONNECTION_FIELDS: FieldSet = FieldSet::of(&[
+pub const CONNECTION_FIELDS: FieldSet = FieldSet::of(&[
     FieldName::Connection,
     FieldName::KeepAlive,
     FieldName::ProxyConnection,

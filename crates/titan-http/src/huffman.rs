@@ -1,9 +1,16 @@
-//! The Huffman code of RFC 7541 appendix B.
+//! The Huffman code of RFC 7541 appendix B, which HPACK and QPACK write strings in.
 //!
 //! The code is canonical: short codes come before long ones, and codes of one length are in the order of their bytes.
 //! So the lengths determine the code, and the tables are built from them.
 
-use super::corrupt::Corrupt;
+/// What is wrong with a string in this code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadCode {
+    /// There is EOS in it.
+    EndOfString,
+    /// It does not end as it has to.
+    Padding,
+}
 
 /// The bits of each byte's code; the last one is EOS.
 const LENGTHS: [u8; 257] = [
@@ -45,7 +52,7 @@ struct Step {
 
 /// Decodes `input` into `out`, which grows to what is needed and keeps its length; returns how many
 /// bytes of it are meant.
-pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<usize, Corrupt> {
+pub fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<usize, BadCode> {
     // A step writes two bytes, of which the second may not count.
     let most = input.len() * 8 / SHORTEST + 2;
     if out.len() < most {
@@ -63,7 +70,7 @@ pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<usize, Corrupt> 
                 bits.take(step.both.into());
             } else if bits.count >= LONGEST {
                 let (byte, length) = bits.long();
-                out[at] = u8::try_from(byte).map_err(|_| Corrupt::EndOfString)?;
+                out[at] = u8::try_from(byte).map_err(|_| BadCode::EndOfString)?;
                 at += 1;
                 bits.take(length);
             } else {
@@ -76,9 +83,31 @@ pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<usize, Corrupt> 
     }
 }
 
+/// Appends `text` in this code, filled up to a whole byte.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the low byte of what was shifted down is meant"
+)]
+pub fn encode(text: &[u8], out: &mut Vec<u8>) {
+    let (mut window, mut count) = (0_u64, 0_u32);
+    for &byte in text {
+        let (code, length) = CODES[usize::from(byte)];
+        window = window << length | u64::from(code);
+        count += u32::from(length);
+        while count >= 8 {
+            count -= 8;
+            out.push((window >> count) as u8);
+        }
+    }
+    if count > 0 {
+        // The beginning of EOS, which is ones.
+        out.push((window << (8 - count)) as u8 | 0xff >> count);
+    }
+}
+
 /// The last bits: what is left behind the last code has to be the beginning of EOS, and shorter
 /// than a byte.
-fn finish(mut bits: Bits<'_>, out: &mut [u8], mut at: usize) -> Result<usize, Corrupt> {
+fn finish(mut bits: Bits<'_>, out: &mut [u8], mut at: usize) -> Result<usize, BadCode> {
     bits.window |= u64::MAX >> bits.count;
     loop {
         let step = bits.step();
@@ -89,14 +118,14 @@ fn finish(mut bits: Bits<'_>, out: &mut [u8], mut at: usize) -> Result<usize, Co
         if length > bits.count {
             break;
         }
-        out[at] = u8::try_from(byte).map_err(|_| Corrupt::EndOfString)?;
+        out[at] = u8::try_from(byte).map_err(|_| BadCode::EndOfString)?;
         at += 1;
         bits.take(length);
         bits.window |= u64::MAX >> bits.count;
     }
     match bits.count < 8 && bits.window.leading_ones() >= bits.count {
         true => Ok(at),
-        false => Err(Corrupt::Padding),
+        false => Err(BadCode::Padding),
     }
 }
 
@@ -167,6 +196,24 @@ static SHORTER: [u16; 32] = shorter();
 static LIMITS: [u64; 32] = limits();
 
 static STEPS: [Step; 1 << WINDOW] = steps();
+
+/// The code of each byte and of EOS, and its length.
+static CODES: [(u32, u8); 257] = codes();
+
+#[expect(clippy::cast_possible_truncation, reason = "codes have 30 bits at most")]
+const fn codes() -> [(u32, u8); 257] {
+    let (mut codes, sorted, shorter, limits) = ([(0, 0); 257], sorted(), shorter(), limits());
+    let mut at = 0;
+    while at < sorted.len() {
+        let byte = sorted[at] as usize;
+        let length = LENGTHS[byte];
+        let place = at - shorter[length as usize] as usize;
+        let first = limits[length as usize - 1] >> (32 - length);
+        codes[byte] = ((first + place as u64) as u32, length);
+        at += 1;
+    }
+    codes
+}
 
 #[expect(clippy::cast_possible_truncation, reason = "the loop ends at EOS")]
 const fn sorted() -> [u16; 257] {
@@ -250,27 +297,17 @@ const fn paired(single: [Step; 1 << WINDOW]) -> [Step; 1 << WINDOW] {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::sync::LazyLock;
 
-    /// The codes of all bytes and of EOS, and their lengths.
-    static CODES: LazyLock<Vec<(u64, u32)>> = LazyLock::new(|| (0..=EOS).map(code).collect());
-
-    fn code(byte: u16) -> (u64, u32) {
-        let length = u32::from(LENGTHS[usize::from(byte)]);
-        let before = SORTED.iter().position(|&other| other == byte).unwrap();
-        let place = before - usize::from(SHORTER[length as usize]);
-        ((LIMITS[length as usize - 1] >> (32 - length)) + place as u64, length)
+    fn encoded(text: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        encode(text, &mut out);
+        out
     }
 
-    /// The codes of the bytes one after the other, and what is missing to whole bytes in ones.
-    pub(in super::super) fn encode(text: &[u8]) -> Vec<u8> {
-        let codes: Vec<u16> = text.iter().map(|&byte| byte.into()).collect();
-        encode_codes(&codes)
-    }
-
+    /// Digit by digit.
     fn encode_codes(codes: &[u16]) -> Vec<u8> {
         let mut bits = String::new();
         for &byte in codes {
@@ -284,7 +321,7 @@ pub(super) mod tests {
         bits.as_bytes().chunks(8).map(byte).collect()
     }
 
-    fn decoded(input: &[u8]) -> Result<Vec<u8>, Corrupt> {
+    fn decoded(input: &[u8]) -> Result<Vec<u8>, BadCode> {
         let mut out = Vec::new();
         let length = decode(input, &mut out)?;
         out.truncate(length);
@@ -292,20 +329,20 @@ pub(super) mod tests {
     }
 
     /// Bit by bit.
-    fn naive(input: &[u8]) -> Result<Vec<u8>, Corrupt> {
+    fn naive(input: &[u8]) -> Result<Vec<u8>, BadCode> {
         let mut out = Vec::new();
-        let (mut bits, mut count) = (0_u64, 0);
+        let (mut bits, mut count) = (0_u32, 0_u8);
         for at in 0..input.len() * 8 {
-            bits = bits << 1 | u64::from(input[at / 8] >> (7 - at % 8) & 1);
+            bits = bits << 1 | u32::from(input[at / 8] >> (7 - at % 8) & 1);
             count += 1;
             if let Some(found) = CODES.iter().position(|&code| code == (bits, count)) {
-                out.push(u8::try_from(found).map_err(|_| Corrupt::EndOfString)?);
+                out.push(u8::try_from(found).map_err(|_| BadCode::EndOfString)?);
                 (bits, count) = (0, 0);
             }
         }
         match count < 8 && bits == (1 << count) - 1 {
             true => Ok(out),
-            false => Err(Corrupt::Padding),
+            false => Err(BadCode::Padding),
         }
     }
 
@@ -341,7 +378,7 @@ pub(super) mod tests {
         for byte in 0..=255 {
             for length in 0..20 {
                 let text = vec![byte; length];
-                assert_eq!(decoded(&encode(&text)), Ok(text));
+                assert_eq!(decoded(&encoded(&text)), Ok(text));
             }
         }
     }
@@ -349,26 +386,32 @@ pub(super) mod tests {
     #[test]
     fn the_end_is_padded_with_up_to_seven_ones() {
         assert_eq!(decoded(&[]), Ok(vec![]));
-        assert_eq!(decoded(&[0xff]), Err(Corrupt::Padding));
-        assert_eq!(decoded(&[0xff; 2]), Err(Corrupt::Padding));
+        assert_eq!(decoded(&[0xff]), Err(BadCode::Padding));
+        assert_eq!(decoded(&[0xff; 2]), Err(BadCode::Padding));
         assert_eq!(decoded(&[0b0000_0111]), Ok(vec![b'0']));
-        assert_eq!(decoded(&[0b0000_0110]), Err(Corrupt::Padding));
-        assert_eq!(decoded(&[0b0000_0111, 0xff]), Err(Corrupt::Padding));
-        assert_eq!(decoded(&[0xff; 4]), Err(Corrupt::EndOfString));
-        assert_eq!(decoded(&[0xff; 400]), Err(Corrupt::EndOfString));
+        assert_eq!(decoded(&[0b0000_0110]), Err(BadCode::Padding));
+        assert_eq!(decoded(&[0b0000_0111, 0xff]), Err(BadCode::Padding));
+        assert_eq!(decoded(&[0xff; 4]), Err(BadCode::EndOfString));
+        assert_eq!(decoded(&[0xff; 400]), Err(BadCode::EndOfString));
         let within = encode_codes(&[97, EOS, 97]);
-        assert_eq!(decoded(&within), Err(Corrupt::EndOfString));
+        assert_eq!(decoded(&within), Err(BadCode::EndOfString));
     }
 
     proptest! {
         #[test]
+        fn codes_follow_one_another(text in prop::collection::vec(any::<u8>(), 0..60)) {
+            let codes: Vec<u16> = text.iter().map(|&byte| byte.into()).collect();
+            prop_assert_eq!(encoded(&text), encode_codes(&codes));
+        }
+
+        #[test]
         fn bytes_come_back(text in prop::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert_eq!(decoded(&encode(&text)), Ok(text));
+            prop_assert_eq!(decoded(&encoded(&text)), Ok(text));
         }
 
         #[test]
         fn text_comes_back(text in "[ -~]{0,200}") {
-            prop_assert_eq!(decoded(&encode(text.as_bytes())), Ok(text.into_bytes()));
+            prop_assert_eq!(decoded(&encoded(text.as_bytes())), Ok(text.into_bytes()));
         }
 
         #[test]

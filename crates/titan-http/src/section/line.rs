@@ -1,22 +1,25 @@
 //! A field as it comes out of a block. It is analysed once: when its bytes are read, not when a table repeats it.
 
-use crate::error::Fault;
-use titan_http::{FieldName, is_token_byte};
+use super::fault::Fault;
+use crate::field_name::FieldName;
+use crate::text::is_token_byte;
 
 /// A field line of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Line<'a> {
+pub struct Line<'a> {
     /// What the name means.
-    pub(crate) key: Key,
-    pub(crate) name: &'a [u8],
-    pub(crate) value: &'a [u8],
+    pub key: Key,
+    /// The name, as it was written.
+    pub name: &'a [u8],
+    /// The value.
+    pub value: &'a [u8],
     /// What is wrong with the bytes of name or value.
-    pub(crate) fault: Option<Fault>,
+    pub fault: Option<Fault>,
 }
 
 /// What a name means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Key {
+pub enum Key {
     /// A regular field.
     Field(FieldName),
     /// `:method`.
@@ -37,17 +40,17 @@ pub(crate) enum Key {
 
 impl Line<'_> {
     /// What the line counts for in the size of a list and of a table (RFC 7541 section 4.1).
-    pub(crate) fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         OVERHEAD + self.name.len() + self.value.len()
     }
 }
 
 /// What is added to the bytes of a line.
-pub(crate) const OVERHEAD: usize = 32;
+pub const OVERHEAD: usize = 32;
 
 impl Key {
     /// What that name means. Names with upper-case letters are faulty, whatever this says of them.
-    pub(crate) fn of(name: &[u8]) -> Key {
+    pub fn of(name: &[u8]) -> Key {
         match name {
             [b':', pseudo @ ..] => match pseudo {
                 b"method" => Key::Method,
@@ -65,7 +68,7 @@ impl Key {
 
 /// What is wrong with the bytes of a name. Of a pseudo field's name its key says all there is to
 /// say.
-pub(crate) fn check_name(key: Key, name: &[u8]) -> Option<Fault> {
+pub fn check_name(key: Key, name: &[u8]) -> Option<Fault> {
     if !matches!(key, Key::Field(_)) {
         return None;
     }
@@ -79,7 +82,7 @@ pub(crate) fn check_name(key: Key, name: &[u8]) -> Option<Fault> {
 }
 
 /// What is wrong with the bytes of a value.
-pub(crate) fn check_value(value: &[u8]) -> Option<Fault> {
+pub fn check_value(value: &[u8]) -> Option<Fault> {
     // Without a branch for each byte: the compiler makes vectors of it.
     let is_control = |byte: u8| ((byte < 0x20) & (byte != b'\t')) | (byte == 0x7f);
     if value.iter().fold(false, |any, &byte| any | is_control(byte)) {
@@ -104,7 +107,7 @@ static NAME_BYTES: [bool; 256] = {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use titan_http::is_field_byte;
+    use crate::text::is_field_byte;
 
     #[test]
     fn names_are_tokens_in_lower_case() {

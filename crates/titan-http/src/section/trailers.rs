@@ -1,15 +1,15 @@
 //! Trailer sections (RFC 9113 section 8.1).
 
 use super::facts::CONNECTION_FIELDS;
-use super::{BadBlock, HeadReader, Size};
-use crate::error::Fault;
-use crate::hpack::{Key, Line};
-use crate::limits::Limits;
-use titan_http::{Fields, may_be_trailer};
+use super::fault::Fault;
+use super::line::{Key, Line};
+use super::size::{SectionLimits, Size, TooMuch};
+use crate::fields::Fields;
+use crate::trailer::may_be_trailer;
 
 /// What happens to trailers beyond their limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Excess {
+pub enum Excess {
     /// They are a fault.
     Refused,
     /// They are left out: what stands in front of them is worth more.
@@ -23,28 +23,52 @@ const STATUS: &[u8] = b"grpc-status";
 /// What a line with a status may have to be kept beyond the limits.
 const STATUS_SIZE: usize = 64;
 
-/// Reads a trailer section.
-pub(super) fn read(
-    reader: &mut HeadReader,
-    block: &[u8],
+/// A trailer section, on its way to fields.
+pub struct TrailerSection<'a> {
+    size: Size,
+    room: Remaining,
     excess: Excess,
-    fields: &mut Fields,
-) -> Result<Result<(), Fault>, BadBlock> {
-    fields.clear();
-    let mut size = Size::new(reader.limits.trailers, &reader.limits);
-    let mut room = Remaining::within(&reader.limits);
-    let mut outcome = Ok(());
-    reader.decoder.decode(block, |line| {
-        size.add(&line)?;
-        outcome = outcome.and_then(|()| match (room.take(&line), excess) {
+    outcome: Result<(), Fault>,
+    fields: &'a mut Fields,
+}
+
+impl<'a> TrailerSection<'a> {
+    /// One whose lines become `fields`.
+    pub fn new(
+        limits: &SectionLimits,
+        excess: Excess,
+        fields: &'a mut Fields,
+    ) -> TrailerSection<'a> {
+        fields.clear();
+        let size = Size::new(limits.trailers, limits);
+        TrailerSection { size, room: Remaining::within(limits), excess, outcome: Ok(()), fields }
+    }
+
+    /// Takes the next line.
+    ///
+    /// # Errors
+    ///
+    /// When there is so much that nothing more should be decoded.
+    pub fn take(&mut self, line: Line<'_>) -> Result<(), TooMuch> {
+        self.size.add(&line)?;
+        let TrailerSection { room, excess, fields, .. } = self;
+        self.outcome = self.outcome.and_then(|()| match (room.take(&line), *excess) {
             (true, _) => take(&line, fields),
             (false, Excess::Refused) => Err(Fault::TrailersTooLarge),
             (false, Excess::Dropped) if room.take_status(&line) => take(&line, fields),
             (false, Excess::Dropped) => Ok(()),
         });
         Ok(())
-    })?;
-    Ok(outcome)
+    }
+
+    /// The section is complete.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn finish(self) -> Result<(), Fault> {
+        self.outcome
+    }
 }
 
 /// What the limits still allow.
@@ -55,7 +79,7 @@ struct Remaining {
 }
 
 impl Remaining {
-    fn within(limits: &Limits) -> Remaining {
+    fn within(limits: &SectionLimits) -> Remaining {
         Remaining { bytes: limits.trailers, lines: limits.fields, has_status: false }
     }
 

@@ -1,13 +1,13 @@
-//! The dynamic table (RFC 7541 section 2.3.2): the fields that the peer's encoder has added, newest first.
+//! The dynamic table of a compression (RFC 7541 section 2.3.2, RFC 9204 section 3.2): the fields that an encoder has added, newest first.
 
+use super::fault::Fault;
 use super::line::{Key, Line, OVERHEAD, check_name};
-use crate::error::Fault;
 use std::collections::VecDeque;
 use std::ops::Range;
 
 /// The table, whose size is bounded by the setting that this side never raises.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     /// Names and values of the entries, each pair in one piece, oldest first. In front of them lies
     /// what has been evicted, until there is no room behind: `Table::compact`.
     bytes: Vec<u8>,
@@ -16,11 +16,13 @@ pub(crate) struct Table {
     /// `size <= max <= MAX`, counted as in section 4.1.
     size: usize,
     max: usize,
+    /// How many entries were ever added.
+    inserted: u64,
 }
 
 /// Where the name of a new entry is.
 #[derive(Clone, Copy)]
-pub(crate) enum Name<'a> {
+pub enum Name<'a> {
     /// It is that of the entry with that place in the table.
     OfEntry(usize),
     /// Here.
@@ -37,31 +39,32 @@ struct Entry {
 }
 
 impl Table {
-    /// What the table may grow to: the initial value of SETTINGS_HEADER_TABLE_SIZE.
-    pub(crate) const MAX: usize = 4096;
+    /// What the table may grow to: the initial value of SETTINGS_HEADER_TABLE_SIZE, and what is announced as
+    /// SETTINGS_QPACK_MAX_TABLE_CAPACITY.
+    pub const MAX: usize = 4096;
 
     /// A table without entries. It takes memory when it gets some.
-    pub(crate) fn new() -> Table {
-        Table { bytes: Vec::new(), entries: VecDeque::new(), size: 0, max: Table::MAX }
+    pub fn new() -> Table {
+        Table { bytes: Vec::new(), entries: VecDeque::new(), size: 0, max: Table::MAX, inserted: 0 }
     }
 
     /// The entry at that place; the newest one is at 0.
     #[inline]
-    pub(crate) fn get(&self, place: usize) -> Option<Line<'_>> {
+    pub fn get(&self, place: usize) -> Option<Line<'_>> {
         let entry = self.entries.get(place)?;
         let (name, value) = self.bytes[entry.range()].split_at(usize::from(entry.name_len));
         Some(Line { key: entry.key, name, value, fault: entry.fault })
     }
 
     /// What the name of the entry at that place means, and what is wrong with it.
-    pub(crate) fn name(&self, place: usize) -> Option<(Key, Option<Fault>)> {
+    pub fn name(&self, place: usize) -> Option<(Key, Option<Fault>)> {
         let line = self.get(place)?;
         Some((line.key, line.fault.and_then(|_| check_name(line.key, line.name))))
     }
 
     /// The bytes of a name. Only places that `Table::name` knows may be asked for.
     #[inline]
-    pub(crate) fn bytes_of<'a>(&'a self, name: Name<'a>) -> &'a [u8] {
+    pub fn bytes_of<'a>(&'a self, name: Name<'a>) -> &'a [u8] {
         match name {
             Name::Bytes(name) => name,
             Name::OfEntry(place) => self.get(place).map_or(&[], |line| line.name),
@@ -69,7 +72,7 @@ impl Table {
     }
 
     /// Changes the bound; `false` when it is above what this side has allowed.
-    pub(crate) fn resize(&mut self, max: usize) -> bool {
+    pub fn resize(&mut self, max: usize) -> bool {
         if max > Table::MAX {
             return false;
         }
@@ -81,7 +84,7 @@ impl Table {
     /// Adds an entry and evicts the oldest ones for it. One that is larger than the table empties
     /// it and is not added (section 4.4).
     #[expect(clippy::cast_possible_truncation, reason = "offsets and lengths are below 2 * MAX")]
-    pub(crate) fn insert(&mut self, name: Name<'_>, value: &[u8], key: Key, fault: Option<Fault>) {
+    pub fn insert(&mut self, name: Name<'_>, value: &[u8], key: Key, fault: Option<Fault>) {
         let name_len = self.bytes_of(name).len();
         let size = name_len + value.len() + OVERHEAD;
         if size > self.max {
@@ -99,6 +102,32 @@ impl Table {
             fault,
         });
         self.size += size;
+        self.inserted += 1;
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// How many entries were ever added, those included that have been evicted.
+    pub fn inserted(&self) -> u64 {
+        self.inserted
+    }
+
+    /// Whether an entry with such a name and value can be added, however many have to go for it.
+    pub fn fits(&self, name_len: usize, value_len: usize) -> bool {
+        name_len.saturating_add(value_len).saturating_add(OVERHEAD) <= self.max
+    }
+
+    /// What it may grow to for now.
+    pub fn capacity(&self) -> usize {
+        self.max
     }
 
     /// Puts name and value behind the bytes of the other entries; returns where they begin.
@@ -142,6 +171,12 @@ impl Table {
     }
 }
 
+impl Default for Table {
+    fn default() -> Table {
+        Table::new()
+    }
+}
+
 impl Entry {
     fn range(&self) -> Range<usize> {
         let start = usize::from(self.start);
@@ -152,8 +187,8 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::field_name::FieldName;
     use proptest::prelude::*;
-    use titan_http::FieldName;
 
     const KEY: Key = Key::Field(FieldName::Other);
 

@@ -1,52 +1,33 @@
 //! The head of a request (RFC 9113 section 8.3.1, RFC 8441).
 
 use super::facts::Facts;
-use super::{BadBlock, HeadReader, Size};
-use crate::error::Fault;
-use crate::hpack::{Key, Line};
-use crate::limits::Limits;
-use titan_http::{
-    Authority, FieldName, Fields, Method, RequestHead, Span, TargetForm, Version, is_token,
-};
+use super::fault::Fault;
+use super::line::{Key, Line};
+use super::size::{SectionLimits, Size, TooMuch};
+use crate::authority::Authority;
+use crate::field_name::FieldName;
+use crate::fields::Fields;
+use crate::head::{RequestHead, TargetForm};
+use crate::method::Method;
+use crate::text::{Span, is_token};
+use crate::version::Version;
 
 /// A request, apart from its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RequestFacts {
+pub struct RequestFacts {
     /// What `content-length` declares.
-    pub(crate) length: Option<u64>,
+    pub length: Option<u64>,
     /// Whether the client waits for 100 (Continue).
-    pub(crate) expect_continue: bool,
+    pub expect_continue: bool,
     /// `:protocol` of an extended CONNECT, in the text of the head.
-    pub(crate) protocol: Option<Span>,
+    pub protocol: Option<Span>,
     /// Whether `:scheme` is `https`.
-    pub(crate) is_https: bool,
+    pub is_https: bool,
 }
 
-/// Reads the head of a request.
-pub(super) fn read(
-    reader: &mut HeadReader,
-    block: &[u8],
-    head: &mut RequestHead,
-) -> Result<Result<RequestFacts, Fault>, BadBlock> {
-    head.clear();
-    head.version = Version::Http2;
-    reader.crumbs.clear();
-    let mut reading = Reading {
-        limits: &reader.limits,
-        size: Size::new(reader.limits.head, &reader.limits),
-        facts: Facts::default(),
-        crumbs: Crumbs { place: None, joined: &mut reader.crumbs },
-        protocol: None,
-        is_https: false,
-        expectation: Expectation::None,
-        head,
-    };
-    reader.decoder.decode(block, |line| reading.take(line))?;
-    Ok(reading.finish())
-}
-
-struct Reading<'a> {
-    limits: &'a Limits,
+/// The head of a request, on the way from its field section.
+pub struct RequestSection<'a> {
+    limits: &'a SectionLimits,
     size: Size,
     facts: Facts,
     crumbs: Crumbs<'a>,
@@ -75,9 +56,36 @@ struct Crumbs<'a> {
     joined: &'a mut Vec<u8>,
 }
 
-impl Reading<'_> {
+impl<'a> RequestSection<'a> {
+    /// One of a message of that version. `crumbs` is memory for cookies that come in several lines.
+    pub fn new(
+        version: Version,
+        limits: &'a SectionLimits,
+        crumbs: &'a mut Vec<u8>,
+        head: &'a mut RequestHead,
+    ) -> RequestSection<'a> {
+        head.clear();
+        head.version = version;
+        crumbs.clear();
+        RequestSection {
+            limits,
+            size: Size::new(limits.head, limits),
+            facts: Facts::default(),
+            crumbs: Crumbs { place: None, joined: crumbs },
+            protocol: None,
+            is_https: false,
+            expectation: Expectation::None,
+            head,
+        }
+    }
+
+    /// Takes the next line.
+    ///
+    /// # Errors
+    ///
+    /// When there is so much that nothing more should be decoded.
     #[inline]
-    fn take(&mut self, line: Line<'_>) -> Result<(), BadBlock> {
+    pub fn take(&mut self, line: Line<'_>) -> Result<(), TooMuch> {
         let fits = self.size.add(&line)?;
         if !fits {
             self.facts.note(Fault::HeadTooLarge);
@@ -170,8 +178,12 @@ impl Reading<'_> {
         self.head.fields.push_text(bytes).map_err(|_| Fault::HeadTooLarge)
     }
 
-    /// The block is complete: what its lines say together.
-    fn finish(mut self) -> Result<RequestFacts, Fault> {
+    /// The section is complete: what its lines say together. What could be kept of one that is refused is in the head too.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn finish(mut self) -> Result<RequestFacts, Fault> {
         self.crumbs.finish(&mut self.head.fields)?;
         self.facts.check()?;
         match self.head.method == Method::CONNECT && self.protocol.is_none() {

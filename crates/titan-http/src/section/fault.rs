@@ -1,8 +1,8 @@
-//! What a peer did wrong with one message: a variant per fault, so that logs, metrics and tests can
+//! What a peer did wrong with one message on a stream of HTTP/2 or HTTP/3: a variant per fault, so that logs, metrics and tests can
 //! tell them apart.
 
+use crate::status::Status;
 use std::fmt;
-use titan_http::Status;
 
 macro_rules! faults {
     ($($(#[$doc:meta])* $name:ident = $status:ident $text:literal;)*) => {
@@ -138,7 +138,7 @@ faults! {
 impl Fault {
     /// Whether the client deserves a response: it broke no rule of the protocol, it merely asked for
     /// more than this side takes.
-    pub(crate) fn gets_response(self) -> bool {
+    pub fn gets_response(self) -> bool {
         matches!(
             self,
             Fault::HeadTooLarge | Fault::TooManyFields | Fault::TargetTooLong | Fault::Expectation
