@@ -10,6 +10,11 @@ const ARROWS: &[Arrows] = &[
     Arrows { from: "titan-http", to: &[], never: &["tokio", "socket2", "rustix"] },
     Arrows { from: "titan-h1", to: &["titan-http"], never: &["tokio", "socket2", "rustix"] },
     Arrows { from: "titan-h2", to: &["titan-http"], never: &["tokio", "socket2", "rustix"] },
+    Arrows {
+        from: "titan-h3",
+        to: &["titan-http"],
+        never: &["tokio", "socket2", "rustix", "quinn-proto"],
+    },
     Arrows { from: "titan-config", to: &["titan-http"], never: &["tokio"] },
     Arrows {
         from: "titan-io",
