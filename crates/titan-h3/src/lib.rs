@@ -4,9 +4,23 @@
 //!
 //! | in reading order | |
 //! |---|---|
+//! | [`Code`] | what a connection or a stream is ended with |
+//! | [`varint`], [`FrameHeader`], [`Settings`] | what is in front of payloads, and what each side announces |
 //! | [`qpack`] | lists of fields to bytes and back |
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
 
+mod code;
+
+pub mod varint;
+
+mod frame;
+
+mod settings;
+
 pub mod qpack;
+
+pub use code::Code;
+pub use frame::{FrameHeader, Kind, StreamKind};
+pub use settings::{MAX_PAYLOAD, Settings};
