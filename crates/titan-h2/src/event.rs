@@ -64,17 +64,6 @@ pub struct ResponseStart {
     pub length: Option<u64>,
 }
 
-/// Where a request goes: what its pseudo-header fields say beside its head.
-#[derive(Clone, Copy, Debug)]
-pub struct Destination<'a> {
-    /// `:authority`.
-    pub authority: &'a [u8],
-    /// Whether `:scheme` is `https`.
-    pub is_https: bool,
-    /// `:protocol`, which makes CONNECT an extended one (RFC 8441).
-    pub protocol: Option<&'a [u8]>,
-}
-
 impl StreamId {
     /// The number as it stands in frames.
     pub fn number(self) -> u32 {

@@ -1,17 +1,15 @@
 //! Heads and trailers: from a field block to fields and facts (RFC 9113 section 8), and back.
 
-mod write;
-
 pub(crate) use crate::hpack::BadBlock;
 pub(crate) use titan_http::section::{
     Excess, Extent, OVERSIZE_FACTOR, RequestFacts, ResponseFacts,
 };
-pub(crate) use write::HeadWriter;
 
-use crate::hpack::Decoder;
+use crate::hpack::{Decoder, Hpack, write_size_update};
 use crate::limits::Limits;
 use titan_http::section::{
-    Fault, RequestSection, ResponseSection, SectionLimits, Size, TrailerSection,
+    Destination, Fault, RequestSection, ResponseSection, SectionLimits, Size, TrailerSection,
+    room_for, write_fields, write_request, write_response,
 };
 use titan_http::{Fields, RequestHead, ResponseHead, Version};
 
@@ -77,6 +75,54 @@ impl HeadReader {
     pub(crate) fn skip(&mut self, block: &[u8]) -> Result<(), BadBlock> {
         let mut size = Size::new(0, &self.limits);
         self.decoder.decode(block, |line| Ok(size.add(&line).map(drop)?))
+    }
+}
+
+/// Writes the heads and trailers of one connection, in the order in which their blocks are sent.
+#[derive(Debug, Default)]
+pub(crate) struct HeadWriter {
+    /// Whether the peer was told that no table is kept.
+    has_begun: bool,
+}
+
+impl HeadWriter {
+    /// Appends the block of a request. `length` is what `content-length` is to say; the fields' own
+    /// is left out.
+    pub(crate) fn write_request(
+        &mut self,
+        out: &mut Vec<u8>,
+        head: &RequestHead,
+        to: &Destination<'_>,
+        length: Option<u64>,
+    ) {
+        self.begin(out, &head.fields);
+        write_request::<Hpack>(out, head, to, length);
+    }
+
+    /// Appends the block of a response. `length` is what `content-length` is to say; the fields'
+    /// own is left out.
+    pub(crate) fn write_response(
+        &mut self,
+        out: &mut Vec<u8>,
+        head: &ResponseHead,
+        length: Option<u64>,
+    ) {
+        self.begin(out, &head.fields);
+        write_response::<Hpack>(out, head, length);
+    }
+
+    /// Appends the block of a trailer section.
+    pub(crate) fn write_trailers(&mut self, out: &mut Vec<u8>, fields: &Fields) {
+        self.begin(out, fields);
+        write_fields::<Hpack>(out, fields);
+    }
+
+    fn begin(&mut self, out: &mut Vec<u8>, fields: &Fields) {
+        out.reserve(room_for(fields));
+        if !self.has_begun {
+            write_size_update(out);
+            self.has_begun = true;
+        }
     }
 }
 

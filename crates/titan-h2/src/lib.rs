@@ -50,6 +50,6 @@ mod connection;
 
 pub use code::{Code, Fatal, Violation};
 pub use connection::Connection;
-pub use event::{Destination, Event, RequestStart, ResponseStart, StreamId};
+pub use event::{Event, RequestStart, ResponseStart, StreamId};
 pub use limits::Limits;
-pub use titan_http::section::Fault;
+pub use titan_http::section::{Destination, Fault};

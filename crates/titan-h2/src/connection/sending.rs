@@ -1,10 +1,11 @@
 //! Messages to frames, as far as the windows and the output allow.
 
 use super::Connection;
-use crate::event::{Destination, StreamId};
+use crate::event::StreamId;
 use crate::frame::{self, MAX_31, MAX_PAYLOAD};
 use crate::settings::Role;
 use crate::stream::{Half, RequestKind, Turn};
+use titan_http::section::Destination;
 use titan_http::{Fields, Method, RequestHead, ResponseHead};
 
 /// Bytes that may wait to be written before no further request is begun: a server that reads nothing is

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::Destination;
-use crate::hpack::{Secrecy, write_literal};
 use allocation_counter::measure;
 use proptest::prelude::*;
+use titan_http::section::{Encoding, Secrecy};
 use titan_http::{FieldName, Method, Status, TargetForm, Version};
 
 type Lines<'a> = &'a [(&'a str, &'a str)];
@@ -17,7 +17,7 @@ fn block(lines: Lines<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in lines {
         let start = out.len() + 2;
-        write_literal(&mut out, None, name.as_bytes(), value.len(), Secrecy::Public);
+        Hpack::write_literal(&mut out, None, name.as_bytes(), value.len(), Secrecy::Public);
         out[start..start + name.len()].copy_from_slice(name.as_bytes());
         out.extend_from_slice(value.as_bytes());
     }

@@ -1,53 +1,75 @@
 //! Fields to blocks (RFC 7541 section 6), without a dynamic table and without Huffman code: bytes
 //! on the wire are cheaper than the time to save them.
 
-use super::static_table::FieldIndex;
+use super::static_table::{FieldIndex, pseudo};
+use titan_http::section::{Encoding, Secrecy};
+use titan_http::{FieldName, Method};
 
-/// Whether those on the way may keep a line in their tables (section 7.1.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Secrecy {
-    /// They may.
-    Public,
-    /// They must not: its value could be guessed from how well it compresses.
-    Secret,
+/// HPACK, as this side writes it.
+pub(crate) struct Hpack;
+
+impl Encoding for Hpack {
+    type Index = FieldIndex;
+    const AUTHORITY: FieldIndex = pseudo::AUTHORITY;
+    const PATH: FieldIndex = pseudo::ROOT;
+    const METHOD: FieldIndex = pseudo::METHOD;
+    const HTTP: FieldIndex = pseudo::HTTP;
+    const HTTPS: FieldIndex = pseudo::HTTPS;
+    const STATUS: FieldIndex = pseudo::STATUS;
+
+    #[inline]
+    fn of_method(method: Method) -> Option<FieldIndex> {
+        match method {
+            Method::GET => Some(pseudo::GET),
+            Method::POST => Some(pseudo::POST),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn of_status(code: u16) -> Option<FieldIndex> {
+        FieldIndex::of_status(code)
+    }
+
+    #[inline]
+    fn of_name(id: FieldName, name: &[u8]) -> Option<FieldIndex> {
+        FieldIndex::of_name(id, name)
+    }
+
+    #[inline]
+    fn write_indexed(out: &mut Vec<u8>, line: FieldIndex) {
+        out.push(0x80 | line.0);
+    }
+
+    #[inline]
+    fn write_literal(
+        out: &mut Vec<u8>,
+        index: Option<FieldIndex>,
+        name: &[u8],
+        value_len: usize,
+        secrecy: Secrecy,
+    ) {
+        let pattern = match secrecy {
+            Secrecy::Public => 0x00,
+            Secrecy::Secret => 0x10,
+        };
+        match index {
+            Some(index) => write_integer(out, pattern, 4, index.0.into()),
+            None => {
+                out.push(pattern);
+                write_integer(out, 0, 7, name.len());
+                let start = out.len();
+                out.extend_from_slice(name);
+                out[start..].make_ascii_lowercase();
+            }
+        }
+        write_integer(out, 0, 7, value_len);
+    }
 }
 
 /// Appends a change of the table's size to zero: this side keeps none.
 pub(crate) fn write_size_update(out: &mut Vec<u8>) {
     out.push(0x20);
-}
-
-/// Appends a line that the static table has.
-#[inline]
-pub(crate) fn write_indexed(out: &mut Vec<u8>, line: FieldIndex) {
-    out.push(0x80 | line.0);
-}
-
-/// Appends the name of a line and the length of its value, whose bytes have to follow. The name is
-/// that of an entry of the static table, or else `name`, which is put into lower case.
-#[inline]
-pub(crate) fn write_literal(
-    out: &mut Vec<u8>,
-    index: Option<FieldIndex>,
-    name: &[u8],
-    value_len: usize,
-    secrecy: Secrecy,
-) {
-    let pattern = match secrecy {
-        Secrecy::Public => 0x00,
-        Secrecy::Secret => 0x10,
-    };
-    match index {
-        Some(index) => write_integer(out, pattern, 4, index.0.into()),
-        None => {
-            out.push(pattern);
-            write_integer(out, 0, 7, name.len());
-            let start = out.len();
-            out.extend_from_slice(name);
-            out[start..].make_ascii_lowercase();
-        }
-    }
-    write_integer(out, 0, 7, value_len);
 }
 
 /// Appends an integer behind a pattern that leaves `prefix` bits of its byte (section 5.1).

@@ -17,5 +17,4 @@ mod encode;
 
 pub(crate) use corrupt::BadBlock;
 pub(crate) use decode::Decoder;
-pub(crate) use encode::{Secrecy, write_indexed, write_literal, write_size_update};
-pub(crate) use static_table::{FieldIndex, pseudo};
+pub(crate) use encode::{Hpack, write_size_update};

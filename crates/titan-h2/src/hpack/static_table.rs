@@ -17,7 +17,6 @@ pub(crate) mod pseudo {
     pub(crate) const POST: FieldIndex = FieldIndex(3);
     pub(crate) const METHOD: FieldIndex = GET;
     pub(crate) const ROOT: FieldIndex = FieldIndex(4);
-    pub(crate) const PATH: FieldIndex = ROOT;
     pub(crate) const HTTP: FieldIndex = FieldIndex(6);
     pub(crate) const HTTPS: FieldIndex = FieldIndex(7);
     pub(crate) const STATUS: FieldIndex = FieldIndex(8);

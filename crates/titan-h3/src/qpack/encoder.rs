@@ -3,49 +3,67 @@
 
 use super::error::Corrupt;
 use super::integer::{Unread, integer, write_integer};
-use super::static_table::StaticIndex;
-
-/// Whether those on the way may keep a line in their tables (section 7.1.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Secrecy {
-    /// They may.
-    Public,
-    /// They must not: its value could be guessed from how well it compresses.
-    Secret,
-}
+use super::static_table::{StaticIndex, pseudo};
+use titan_http::section::{Encoding, Secrecy};
+use titan_http::{FieldName, Method};
 
 /// Appends what a section begins with that refers to no dynamic table (section 4.5.1).
 pub fn write_prefix(out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, 0]);
 }
 
-/// Appends a line that the static table has.
-#[inline]
-pub fn write_indexed(out: &mut Vec<u8>, line: StaticIndex) {
-    write_integer(out, 0xc0, 6, line.0.into());
-}
+/// QPACK, as this side writes it.
+pub struct Qpack;
 
-/// Appends the name of a line and the length of its value, whose bytes have to follow. The name is that of an entry of the static table,
-/// or else `name`, which is put into lower case.
-#[inline]
-pub fn write_literal(
-    out: &mut Vec<u8>,
-    index: Option<StaticIndex>,
-    name: &[u8],
-    value_len: usize,
-    secrecy: Secrecy,
-) {
-    let is_secret = secrecy == Secrecy::Secret;
-    match index {
-        Some(index) => write_integer(out, 0x50 | u8::from(is_secret) << 5, 4, index.0.into()),
-        None => {
-            write_integer(out, 0x20 | u8::from(is_secret) << 4, 3, name.len() as u64);
-            let start = out.len();
-            out.extend_from_slice(name);
-            out[start..].make_ascii_lowercase();
-        }
+impl Encoding for Qpack {
+    type Index = StaticIndex;
+    const AUTHORITY: StaticIndex = pseudo::AUTHORITY;
+    const PATH: StaticIndex = pseudo::PATH;
+    const METHOD: StaticIndex = pseudo::METHOD;
+    const HTTP: StaticIndex = pseudo::HTTP;
+    const HTTPS: StaticIndex = pseudo::HTTPS;
+    const STATUS: StaticIndex = pseudo::STATUS;
+
+    #[inline]
+    fn of_method(method: Method) -> Option<StaticIndex> {
+        StaticIndex::of_line(pseudo::METHOD, method.as_str().as_bytes())
     }
-    write_integer(out, 0, 7, value_len as u64);
+
+    #[inline]
+    fn of_status(code: u16) -> Option<StaticIndex> {
+        StaticIndex::of_status(code)
+    }
+
+    #[inline]
+    fn of_name(id: FieldName, name: &[u8]) -> Option<StaticIndex> {
+        StaticIndex::of_name(id, name)
+    }
+
+    #[inline]
+    fn write_indexed(out: &mut Vec<u8>, line: StaticIndex) {
+        write_integer(out, 0xc0, 6, line.0.into());
+    }
+
+    #[inline]
+    fn write_literal(
+        out: &mut Vec<u8>,
+        index: Option<StaticIndex>,
+        name: &[u8],
+        value_len: usize,
+        secrecy: Secrecy,
+    ) {
+        let is_secret = secrecy == Secrecy::Secret;
+        match index {
+            Some(index) => write_integer(out, 0x50 | u8::from(is_secret) << 5, 4, index.0.into()),
+            None => {
+                write_integer(out, 0x20 | u8::from(is_secret) << 4, 3, name.len() as u64);
+                let start = out.len();
+                out.extend_from_slice(name);
+                out[start..].make_ascii_lowercase();
+            }
+        }
+        write_integer(out, 0, 7, value_len as u64);
+    }
 }
 
 /// Reads what the peer's decoder says, as far as it has come whole; tells how many bytes that were. It can have seen no entry, and no

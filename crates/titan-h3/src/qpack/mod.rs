@@ -19,6 +19,6 @@ mod decoder;
 mod encoder;
 
 pub use decoder::{CAPACITY, Decoded, Decoder};
-pub use encoder::{Secrecy, read_feedback, write_indexed, write_literal, write_prefix};
+pub use encoder::{Qpack, read_feedback, write_prefix};
 pub use error::Corrupt;
-pub use static_table::{StaticIndex, pseudo};
+pub use static_table::StaticIndex;

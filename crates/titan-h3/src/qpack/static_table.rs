@@ -9,21 +9,21 @@ use titan_http::section::{Key, Line};
 pub struct StaticIndex(pub(super) u8);
 
 /// Pseudo fields and their values, by index.
-pub mod pseudo {
+pub(super) mod pseudo {
     use super::StaticIndex;
 
     /// `:authority`.
-    pub const AUTHORITY: StaticIndex = StaticIndex(0);
+    pub(crate) const AUTHORITY: StaticIndex = StaticIndex(0);
     /// `:path: /`.
-    pub const PATH: StaticIndex = StaticIndex(1);
+    pub(crate) const PATH: StaticIndex = StaticIndex(1);
     /// `:method`.
-    pub const METHOD: StaticIndex = StaticIndex(15);
+    pub(crate) const METHOD: StaticIndex = StaticIndex(15);
     /// `:scheme: http`.
-    pub const HTTP: StaticIndex = StaticIndex(22);
+    pub(crate) const HTTP: StaticIndex = StaticIndex(22);
     /// `:scheme: https`.
-    pub const HTTPS: StaticIndex = StaticIndex(23);
+    pub(crate) const HTTPS: StaticIndex = StaticIndex(23);
     /// `:status`.
-    pub const STATUS: StaticIndex = StaticIndex(24);
+    pub(crate) const STATUS: StaticIndex = StaticIndex(24);
 }
 
 /// The entry with that index.
@@ -34,7 +34,7 @@ pub(super) fn get(index: usize) -> Option<Line<'static>> {
 
 impl StaticIndex {
     /// The line with that name and value.
-    pub fn of_line(name: StaticIndex, value: &[u8]) -> Option<StaticIndex> {
+    pub(super) fn of_line(name: StaticIndex, value: &[u8]) -> Option<StaticIndex> {
         let first = usize::from(name.0);
         let entries = ENTRIES.iter().enumerate().skip(first);
         let mut same = entries.take_while(|(_, line)| line.name == ENTRIES[first].name);
@@ -43,7 +43,7 @@ impl StaticIndex {
     }
 
     /// The status whose line the table has.
-    pub fn of_status(code: u16) -> Option<StaticIndex> {
+    pub(super) fn of_status(code: u16) -> Option<StaticIndex> {
         let index = match code {
             103 => 24,
             200 => 25,
@@ -66,7 +66,7 @@ impl StaticIndex {
 
     /// The first entry with that name, in any case.
     #[inline]
-    pub fn of_name(id: FieldName, name: &[u8]) -> Option<StaticIndex> {
+    pub(super) fn of_name(id: FieldName, name: &[u8]) -> Option<StaticIndex> {
         match id {
             Other => of_other(name),
             known => Some(BY_NAME[known as usize]).filter(|index| *index != NONE).map(StaticIndex),

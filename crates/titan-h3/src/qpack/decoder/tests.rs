@@ -1,9 +1,10 @@
 //! What sections decode to, whatever has come before and between them.
 
 use super::*;
-use crate::qpack::encoder::{Secrecy, write_literal, write_prefix};
+use crate::qpack::encoder::{Qpack, write_prefix};
 use proptest::prelude::*;
 use titan_http::huffman;
+use titan_http::section::{Encoding, Secrecy};
 
 type Lines = Vec<(String, String)>;
 
@@ -271,7 +272,7 @@ proptest! {
                             }
                             lines.push(entries[first + pick].clone());
                         } else {
-                            write_literal(&mut body, None, b"x-y", 1, Secrecy::Secret);
+                            Qpack::write_literal(&mut body, None, b"x-y", 1, Secrecy::Secret);
                             body.push(b'z');
                             lines.push(("x-y".to_owned(), "z".to_owned()));
                         }
