@@ -6,6 +6,9 @@
 //! |---|---|
 //! | [`Code`] | what a connection or a stream is ended with |
 //! | [`varint`], [`FrameHeader`], [`Settings`] | what is in front of payloads, and what each side announces |
+//! | [`Priority`] | how urgent a response is |
+//! | [`ControlStream`] | the control stream of the peer |
+//! | [`MessageStream`] | the stream of a request, in one direction |
 //! | [`qpack`] | lists of fields to bytes and back |
 
 #![forbid(unsafe_code)]
@@ -19,8 +22,17 @@ mod frame;
 
 mod settings;
 
+mod priority;
+
+mod control;
+
+mod message;
+
 pub mod qpack;
 
 pub use code::Code;
+pub use control::{ControlStream, Peer, Told};
 pub use frame::{FrameHeader, Kind, StreamKind};
+pub use message::{Ending, MessageStream, Part};
+pub use priority::{MAX_PRIORITY, Priority};
 pub use settings::{MAX_PAYLOAD, Settings};
