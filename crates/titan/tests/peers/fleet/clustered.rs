@@ -1,5 +1,7 @@
 //! Gateways that count together in a cluster of Redis, whose nodes have a part of the keys each.
 
+mod named;
+
 use super::redis::{HASH_KEY, Redis, ask_at};
 use super::revoked::{in_sync, revoke, shows, soon, token};
 use super::{ask_until, calls, counted, figure, gateway, passing, status};

@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What keys are hashed with in the store of these tests.
@@ -70,6 +70,30 @@ impl Redis {
         let reached = ["--cluster-port", &port, "--cluster-announce-ip", &ip];
         let prompt = ["--repl-diskless-sync-delay", "0", "--cluster-allow-replica-migration", "no"];
         (Redis::with(address, &[&arguments[..], &reached, &prompt].concat()), bus)
+    }
+
+    /// The same over TLS, by the certificate in the folder, under a name that it announces. `trusted` are the certificates of all.
+    pub(super) fn node_named(
+        (address, name): (SocketAddr, &str),
+        folder: &Folder,
+        trusted: &Path,
+    ) -> (Redis, u16) {
+        let file = |name: &str| folder.path().join(name).display().to_string();
+        let (ip, port) = (address.ip().to_string(), address.port().to_string());
+        let bus = own_address().port();
+        let (cert, key, trusted) =
+            (file("site.pem"), file("site.key"), trusted.display().to_string());
+        let tls = ["--tls-port", &port, "--port", "0", "--tls-cluster", "yes"];
+        let certified =
+            ["--tls-cert-file", &cert, "--tls-key-file", &key, "--tls-ca-cert-file", &trusted];
+        let (clients, login) = (["--tls-auth-clients", "no"], ["--requirepass", "of-test"]);
+        let bus_port = bus.to_string();
+        let node =
+            ["--cluster-enabled", "yes", "--cluster-port", &bus_port, "--cluster-announce-ip", &ip];
+        let named =
+            ["--cluster-announce-hostname", name, "--cluster-preferred-endpoint-type", "hostname"];
+        let arguments = [&tls[..], &certified, &clients, &login, &node, &named].concat();
+        (Redis::with(address, &arguments), bus)
     }
 
     /// One with TLS, by the certificate in the folder, and a user who may do only what the gateway does.
