@@ -148,7 +148,11 @@ fn check(
         names.map(|name| titan_sources::delivery::Document { name, text: String::new() });
     titan_sources::delivery::Delivery::new("", nameless.collect())
         .map_err(|bad| Failure::BadInput(bad.to_string()))?;
-    let Fitted { made: _, held, failure } = fit(&Texts::new(), &wanted, |texts| main.read(texts));
+    // As gateways do that have in force what is there: of two that exclude each other that one stays.
+    let all = delivery.documents().iter().map(|it| named(&it.name, &it.text)).collect();
+    let there = fit(&Texts::new(), &all, |texts| main.read(texts)).made.map(|(texts, _)| texts);
+    let there = there.unwrap_or_default();
+    let Fitted { made: _, held, failure } = fit(&there, &wanted, |texts| main.read(texts));
     if let Some(failure) = failure {
         return Err(failure);
     }

@@ -23,12 +23,12 @@ impl Stores {
             let seen = before.get(&name).copied().unwrap_or(Seen { is_up: true, losses: 0 });
             if losses != seen.losses && (seen.is_up || is_up) {
                 let reason = reason.as_deref().map_or("no reason is known", String::as_str);
-                let what = format!("the store `{name}` does not respond: {reason}");
+                let what = format!("the store `{name}` cannot be used: {reason}");
                 let event = Event::new((LogArea::Policy, LogLevel::Warn), "store_lost", what);
                 log.tell(event.once(Repeat::ByMinute));
             }
             if is_up && (!seen.is_up || losses != seen.losses) {
-                let what = format!("the store `{name}` responds again");
+                let what = format!("the store `{name}` can be used again");
                 let event = Event::new((LogArea::Policy, LogLevel::Info), "store_back", what);
                 log.tell(event.once(Repeat::ByMinute));
             }
@@ -57,7 +57,7 @@ mod tests {
             let told: Vec<_> = log.take().iter().map(|event| event.message().to_owned()).collect();
             told
         };
-        let (lost, back) = ("the store `s` does not respond: why", "the store `s` responds again");
+        let (lost, back) = ("the store `s` cannot be used: why", "the store `s` can be used again");
         assert_eq!(told(true, 0), [""; 0]);
         assert_eq!(told(false, 1), [lost]);
         assert_eq!(told(false, 7), [""; 0]);

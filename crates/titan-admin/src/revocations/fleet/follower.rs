@@ -384,7 +384,13 @@ impl Follower {
             self.note_young(fleet);
             return;
         }
-        self.young = None;
+        if self.young.take().is_some() && fleet.denies {
+            let what = format!(
+                "what the store `{}` has of revoked tokens is trusted from now on",
+                fleet.store
+            );
+            self.log.tell(event(LogLevel::Info, "revocations_back", what));
+        }
         fleet.note_in_sync(asked.elapsed());
         if fleet.denies && !fleet.is_lacking.load(Ordering::Relaxed) {
             revoked.table.distrust_after(fleet.stale_after.saturating_sub(asked.elapsed()));

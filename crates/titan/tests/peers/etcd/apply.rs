@@ -90,6 +90,20 @@ fn what_does_not_fit_is_not_written() {
     assert!(complaints.contains("a document is called \"no name.yaml\""), "{complaints}");
 }
 
+/// Gateways keep what they have in force, whatever it is called.
+#[test]
+fn what_excludes_a_document_that_is_there_is_not_written() {
+    let (etcd, folder) = (Etcd::start(), Folder::new());
+    etcd.put("/titan/shop.yaml", &route("/shop", 204));
+    for name in ["first.yaml", "second.yaml", "then.yaml"] {
+        folder.write(name, route("/shop", 201));
+        let (code, _, complaints) = apply(&etcd, "", folder.path(), &[name]);
+        assert_eq!(code, Some(2), "{name}: {complaints}");
+        assert!(complaints.contains(&format!("error: {name}: 1:")), "{complaints}");
+    }
+    assert_eq!(keys(&etcd), ["/titan/shop.yaml"]);
+}
+
 #[test]
 fn many_documents_take_several_transactions() {
     let (etcd, folder) = (Etcd::start(), Folder::new());
