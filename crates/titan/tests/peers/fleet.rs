@@ -301,7 +301,7 @@ fn without_a_store_each_does_what_it_is_told() {
     until("the store counts again", || status(one, "/deny") == 200);
     until("an event tells of it", || {
         let events = std::fs::read_to_string(one.folder.path().join("stderr")).unwrap();
-        events.contains("the store `s` does not respond")
+        events.contains("the store `s` cannot be used")
     });
 }
 
