@@ -3,6 +3,7 @@
 use crate::hpack::BadBlock;
 use std::fmt;
 use titan_http::section::Fault;
+use titan_http::stream::Flood;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $number:literal $text:literal;)*) => {
@@ -182,6 +183,12 @@ impl From<BadBlock> for Violation {
             BadBlock::Compression(_) => Violation::Compression,
             BadBlock::TooMuch => Violation::BlockTooLong,
         }
+    }
+}
+
+impl From<Flood> for Violation {
+    fn from(_: Flood) -> Violation {
+        Violation::Flood
     }
 }
 

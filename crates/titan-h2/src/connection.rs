@@ -22,16 +22,15 @@ mod reading;
 mod sending;
 
 use crate::code::Fatal;
-use crate::event::StreamId;
-use crate::floods::Floods;
 use crate::flow::{FIRST_WINDOW, Inflow, Outflow};
 use crate::frame::{self, MAX_31, PREFACE};
 use crate::head::{HeadReader, HeadWriter};
 use crate::limits::Limits;
 use crate::output::Output;
 use crate::settings::{self, PeerSettings, Role};
-use crate::stream::{ClosedStreams, Half, Streams};
+use crate::stream::{self, ClosedStreams, Streams};
 use std::collections::VecDeque;
+use titan_http::stream::{Floods, Half, StreamId};
 use titan_http::{Fields, RequestHead, ResponseHead};
 
 /// One connection, in the role of a server or of a client.
@@ -101,12 +100,13 @@ impl Connection {
 
     /// Whether the stream is not over: this side may still have something to send on it, or to read.
     pub fn is_open(&self, stream: StreamId) -> bool {
-        self.streams.get(stream.0).is_some()
+        self.streams.get(stream::number(stream)).is_some()
     }
 
     /// Whether something can still be sent on the stream.
     pub fn is_sending(&self, stream: StreamId) -> bool {
-        self.streams.get(stream.0).is_some_and(|stream| stream.sending != Half::Done)
+        let stream = self.streams.get(stream::number(stream));
+        stream.is_some_and(|stream| stream.sending != Half::Done)
     }
 
     /// How many streams are open.
@@ -145,7 +145,7 @@ impl Connection {
     /// Charges the peer for what only the driver sees, such as a stream that stalls: see
     /// [`Limits::flood_budget`].
     pub fn charge(&mut self, cost: u32) -> Result<(), Fatal> {
-        self.floods.charge(cost).map_err(|violation| self.fail(violation))
+        self.floods.charge(cost).map_err(|flood| self.fail(flood.into()))
     }
 
     /// So many seconds have gone by: what the peer was charged leaks away. A connection without streams
@@ -208,7 +208,7 @@ impl Connection {
             out.extend_from_slice(PREFACE);
         }
         settings::write(out, &self.limits, self.role);
-        // The window of the connection cannot be compressed than what it is to begin with.
+        // The window of the connection cannot be smaller than what it is to begin with.
         let size = i64::from(self.limits.connection_window.min(MAX_31)).max(FIRST_WINDOW);
         if let Ok(increment @ 1..) = u32::try_from(size - FIRST_WINDOW) {
             frame::write_window_update(out, 0, increment);

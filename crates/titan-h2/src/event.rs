@@ -2,12 +2,8 @@
 
 use crate::code::Code;
 use std::ops::Range;
-use titan_http::Span;
 use titan_http::section::Fault;
-
-/// The number of a stream (RFC 9113 section 5.1.1): odd where the client has opened it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StreamId(pub(crate) u32);
+use titan_http::stream::{RequestStart, ResponseStart, StreamId};
 
 /// Something that has happened on a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,38 +31,4 @@ pub enum Event {
     Settings,
     /// The peer has answered `Connection::ping`.
     Pong,
-}
-
-/// A request, apart from its head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestStart {
-    /// Whether there is no body.
-    pub end: bool,
-    /// The length of the body, where `content-length` declares it. It is enforced.
-    pub length: Option<u64>,
-    /// Whether the client waits for 100 (Continue).
-    pub expect_continue: bool,
-    /// `:protocol` of an extended CONNECT (RFC 8441), in the text of the head's fields.
-    pub protocol: Option<Span>,
-    /// Whether `:scheme` is `https`.
-    pub is_https: bool,
-}
-
-/// A response, apart from its head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ResponseStart {
-    /// Whether it is interim (1xx): another one follows.
-    pub interim: bool,
-    /// Whether there is no body.
-    pub end: bool,
-    /// The length of the body, where `content-length` declares it. It is enforced, except for responses to HEAD
-    /// and with status 304, whose declared length is that of a body that stays away.
-    pub length: Option<u64>,
-}
-
-impl StreamId {
-    /// The number as it stands in frames.
-    pub fn number(self) -> u32 {
-        self.0
-    }
 }

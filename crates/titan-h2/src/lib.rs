@@ -14,7 +14,6 @@
 //! | `frame` | the nine bytes before a payload |
 //! | `flow` | what may still be received and sent |
 //! | `stream` | the open streams, and how the last ones ended |
-//! | `floods` | what a peer costs without getting anything done |
 //! | `settings` | what each side announces |
 //! | `output` | what waits to be written |
 //! | [`Event`] | what a connection tells its driver |
@@ -36,8 +35,6 @@ mod flow;
 
 mod stream;
 
-mod floods;
-
 mod settings;
 
 mod output;
@@ -50,6 +47,7 @@ mod connection;
 
 pub use code::{Code, Fatal, Violation};
 pub use connection::Connection;
-pub use event::{Event, RequestStart, ResponseStart, StreamId};
+pub use event::Event;
 pub use limits::Limits;
 pub use titan_http::section::{Destination, Fault};
+pub use titan_http::stream::{RequestStart, ResponseStart, StreamId};

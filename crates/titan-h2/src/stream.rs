@@ -7,49 +7,20 @@
 //! ```
 
 use crate::flow::{Inflow, Outflow};
+use titan_http::stream::{Half, Incoming, StreamId};
 
 /// One open stream.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
     /// Its number; 0 where there is no stream.
     pub(crate) id: u32,
-    pub(crate) receiving: Half,
+    pub(crate) incoming: Incoming,
     pub(crate) sending: Half,
     pub(crate) turn: Turn,
-    /// What the request was, as far as it bears on the response.
-    pub(crate) asked: RequestKind,
-    /// Interim responses that have come.
-    pub(crate) interim: u8,
     /// The head was refused: what still comes is dropped.
     pub(crate) is_refused: bool,
     pub(crate) inflow: Inflow,
     pub(crate) outflow: Outflow,
-    /// What of the body is still to come.
-    pub(crate) rest: Rest,
-}
-
-/// How far a message in one direction is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Half {
-    /// Its head, or the final one of several, is still to come.
-    #[default]
-    Head,
-    /// Body or trailers are still to come.
-    Body,
-    /// It is complete.
-    Done,
-}
-
-/// What of a body is still to come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Rest {
-    /// Its length was not declared.
-    #[default]
-    Any,
-    /// What the head declares, without what has come.
-    Bytes(u64),
-    /// There can be none.
-    Nothing,
 }
 
 /// Where a stream stands that has more to send than it may.
@@ -66,27 +37,16 @@ pub(crate) enum Turn {
     Granted,
 }
 
-/// The kind of request of a stream, as far as its response depends on it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum RequestKind {
-    #[default]
-    Any,
-    /// HEAD: the response has no body, whatever it declares.
-    Head,
-    /// CONNECT: a successful response has no length.
-    Connect,
+/// The number of a stream as frames of HTTP/2 have it; 0, which no stream has, for one that they cannot have.
+#[inline]
+pub(crate) fn number(stream: StreamId) -> u32 {
+    u32::try_from(stream.number()).unwrap_or(0)
 }
 
-impl Rest {
-    /// What a head declares that a body can follow.
-    pub(crate) fn of(length: Option<u64>) -> Rest {
-        length.map_or(Rest::Any, Rest::Bytes)
-    }
-
-    /// Whether the body may end here.
-    pub(crate) fn is_whole(self) -> bool {
-        !matches!(self, Rest::Bytes(1..))
-    }
+/// The stream with that number.
+#[inline]
+pub(crate) fn stream_id(number: u32) -> StreamId {
+    StreamId::new(number.into())
 }
 
 /// The open streams.

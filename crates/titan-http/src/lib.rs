@@ -48,6 +48,8 @@ pub mod huffman;
 
 pub mod section;
 
+pub mod stream;
+
 pub use alike::{fold_byte, fold_name, is_alike, is_plain_name, starts_alike};
 pub use authority::{Authority, BadAuthority, host_of};
 pub use body_length::BodyLength;

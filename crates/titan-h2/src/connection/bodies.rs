@@ -1,14 +1,15 @@
 //! Data that comes in (RFC 9113 section 6.1), and the credit that is given back for it.
 
 use super::Connection;
-use super::reading::{Frame, Outcome};
+use super::reading::{Frame, Outcome, nothing_for};
 use crate::code::Violation;
-use crate::event::{Event, StreamId};
+use crate::event::Event;
 use crate::flow::Inflow;
 use crate::frame;
 use crate::settings::Role;
-use crate::stream::{End, Half, Rest, Stream};
+use crate::stream::{End, number, stream_id};
 use titan_http::section::Fault;
+use titan_http::stream::{Half, StreamId};
 
 impl Connection {
     /// `count` bytes of the body of `stream` were used: the peer may send as many again. To be called for all
@@ -30,8 +31,8 @@ impl Connection {
         release: fn(&mut Inflow, usize) -> Option<u32>,
     ) {
         self.release_to_connection(count);
-        let Some(stream) = self.streams.get_mut(stream.0) else { return };
-        if stream.receiving == Half::Done {
+        let Some(stream) = self.streams.get_mut(number(stream)) else { return };
+        if stream.incoming.half() == Half::Done {
             return;
         }
         if let Some(increment) = release(&mut stream.inflow, count) {
@@ -74,22 +75,22 @@ impl Connection {
         if stream.is_refused {
             return self.drop_data(id, frame.payload.len(), end);
         }
-        if let Some(fault) = body_fault(stream, data.len() as u64, end) {
+        if let Err(fault) = stream.incoming.take(data.len() as u64, end) {
             self.release_to_connection(frame.payload.len());
             return self.fail_stream(id, fault);
         }
         if end {
-            self.end_receiving(id);
+            self.end_if_complete(id);
         }
         let padding = frame.payload.len() - data.len();
         if padding > 0 {
-            self.set_aside(StreamId(id), padding);
+            self.set_aside(stream_id(id), padding);
         }
         if data.is_empty() && !end {
             return Ok(None);
         }
         let data = frame.range(skipped, data.len());
-        Ok(Some(Event::Data { stream: StreamId(id), data, end }))
+        Ok(Some(Event::Data { stream: stream_id(id), data, end }))
     }
 
     /// Small frames cost more than they bring. An upstream that streams token by token is welcome to.
@@ -99,14 +100,15 @@ impl Connection {
             (0, _) => self.floods.charge(1),
             (_, Role::Server) => self.floods.data(length),
             (_, Role::Client) => Ok(()),
-        }
+        }?;
+        Ok(())
     }
 
     /// Data of a request whose head was refused.
     fn drop_data(&mut self, id: u32, length: usize, end: bool) -> Outcome {
-        self.release(StreamId(id), length);
+        self.release(stream_id(id), length);
         if end {
-            self.end_receiving(id);
+            self.end_refused(id);
         }
         Ok(None)
     }
@@ -118,30 +120,11 @@ impl Connection {
         match self.gone.find(id) {
             Some(End::Complete) => Err(Violation::ClosedStream),
             // It may have been on its way when this side gave the stream up.
-            Some(End::ByUs) => self.floods.lost_data(length).map(|()| None),
+            Some(End::ByUs) => nothing_for(self.floods.lost_data(length)),
             _ if id > self.last || self.role == Role::Client => {
-                self.floods.lost_data(length).map(|()| None)
+                nothing_for(self.floods.lost_data(length))
             }
             _ => self.fail_stream(id, Fault::StreamClosed),
         }
     }
-}
-
-/// What is wrong with data of that length on a stream. Counts it as received.
-fn body_fault(stream: &mut Stream, length: u64, end: bool) -> Option<Fault> {
-    match stream.receiving {
-        Half::Done => return Some(Fault::StreamClosed),
-        Half::Head => return Some(Fault::NoHead),
-        Half::Body => {}
-    }
-    match &mut stream.rest {
-        Rest::Any => {}
-        Rest::Nothing if length > 0 => return Some(Fault::BodyForbidden),
-        Rest::Nothing => {}
-        Rest::Bytes(rest) => match rest.checked_sub(length) {
-            Some(left) => *rest = left,
-            None => return Some(Fault::BodyTooLong),
-        },
-    }
-    (end && !stream.rest.is_whole()).then_some(Fault::BodyTooShort)
 }

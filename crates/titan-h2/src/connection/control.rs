@@ -2,7 +2,7 @@
 
 use super::Connection;
 use super::ending::Shutdown;
-use super::reading::{Frame, Outcome};
+use super::reading::{Frame, Outcome, nothing_for};
 use crate::code::Violation;
 use crate::event::Event;
 use crate::frame;
@@ -33,7 +33,7 @@ impl Connection {
         let id = frame.head.stream;
         let fault = match frame.payload.len() {
             5 if frame::number(frame.payload) == id => Fault::DependsOnItself,
-            5 => return self.floods.aside().map(|()| None),
+            5 => return nothing_for(self.floods.aside()),
             _ => Fault::PriorityLength,
         };
         match self.streams.get(id) {
@@ -82,7 +82,7 @@ impl Connection {
     /// From here on the peer goes by what this side has announced.
     fn on_settings_ack(&mut self) -> Outcome {
         if !self.unacknowledged {
-            return self.floods.charge(1).map(|()| None);
+            return nothing_for(self.floods.charge(1));
         }
         self.unacknowledged = false;
         let before = std::mem::replace(&mut self.window, i64::from(self.limits.stream_window));
@@ -109,7 +109,7 @@ impl Connection {
             self.pinged = false;
             return Ok(Some(Event::Pong));
         }
-        self.floods.charge(1).map(|()| None)
+        nothing_for(self.floods.charge(1))
     }
 
     pub(super) fn on_window_update(&mut self, frame: Frame<'_>) -> Outcome {
@@ -133,7 +133,7 @@ impl Connection {
     fn widen_stream(&mut self, id: u32, increment: u32) -> Outcome {
         let Some(stream) = self.streams.get_mut(id) else {
             self.on_stray(id)?;
-            return self.floods.stray().map(|()| None);
+            return nothing_for(self.floods.stray());
         };
         if increment == 0 {
             return self.fail_stream(id, Fault::WindowIncrement);

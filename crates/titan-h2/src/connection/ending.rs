@@ -1,13 +1,14 @@
 //! The end of streams and of connections, in order or not (RFC 9113 sections 5.4, 6.4 and 6.8).
 
 use super::Connection;
-use super::reading::{Frame, Outcome};
+use super::reading::{Frame, Outcome, nothing_for};
 use crate::code::{Code, Fatal, Violation};
-use crate::event::{Event, StreamId};
+use crate::event::Event;
 use crate::frame::{self, MAX_31};
 use crate::settings::Role;
-use crate::stream::{End, Half, Stream, Turn};
+use crate::stream::{End, Stream, Turn, number, stream_id};
 use titan_http::section::Fault;
+use titan_http::stream::{Half, StreamId};
 
 /// How far this side has stopped accepting streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +28,7 @@ impl Connection {
     ///
     /// A server that has responded completely while the request goes on says so with [`Code::NoError`].
     pub fn reset(&mut self, stream: StreamId, code: Code) {
-        if let Some(stream) = self.streams.remove(stream.0) {
+        if let Some(stream) = self.streams.remove(number(stream)) {
             self.give_up(&stream);
             frame::write_reset(self.output.buf(), stream.id, code);
         }
@@ -98,7 +99,7 @@ impl Connection {
             None => self.gone.push(id, End::ByUs),
         }
         self.reply(|out| frame::write_reset(out, id, code))?;
-        Ok(Some(Event::Reset { stream: StreamId(id), code, fault: Some(fault) }))
+        Ok(Some(Event::Reset { stream: stream_id(id), code, fault: Some(fault) }))
     }
 
     /// A server can be made to reset streams for nothing; a client has opened each of them itself.
@@ -107,7 +108,8 @@ impl Connection {
             (Role::Client, _) => Ok(()),
             (Role::Server, Fault::TooManyStreams) => self.floods.charge(1),
             (Role::Server, _) => self.floods.charge(2),
-        }
+        }?;
+        Ok(())
     }
 
     pub(super) fn on_reset(&mut self, frame: Frame<'_>) -> Outcome {
@@ -119,14 +121,14 @@ impl Connection {
             if self.gone.is_first_reset(id) {
                 return Ok(None);
             }
-            return self.floods.stray().map(|()| None);
+            return nothing_for(self.floods.stray());
         };
         self.discard(&stream, End::ByPeer);
         if self.role == Role::Server && stream.sending != Half::Done {
             self.floods.reset()?;
         }
         let code = Code::from_number(frame::whole_number(frame.payload));
-        Ok(Some(Event::Reset { stream: StreamId(id), code, fault: None }))
+        Ok(Some(Event::Reset { stream: stream_id(id), code, fault: None }))
     }
 
     pub(super) fn on_go_away(&mut self, frame: Frame<'_>) -> Outcome {
@@ -143,13 +145,13 @@ impl Connection {
                 self.discard(&stream, End::ByUs);
             }
         }
-        Ok(Some(Event::GoAway { last: StreamId(last), code }))
+        Ok(Some(Event::GoAway { last: stream_id(last), code }))
     }
 
-    /// The peer has sent all of its message.
-    pub(super) fn end_receiving(&mut self, id: u32) {
+    /// The peer has sent all of a message that is of no interest.
+    pub(super) fn end_refused(&mut self, id: u32) {
         let Some(stream) = self.streams.get_mut(id) else { return };
-        stream.receiving = Half::Done;
+        stream.incoming.begin_refused(true);
         self.end_if_complete(id);
     }
 
@@ -158,19 +160,20 @@ impl Connection {
         let Some(stream) = self.streams.get_mut(id) else { return };
         stream.sending = Half::Done;
         let turn = std::mem::take(&mut stream.turn);
-        let is_refused = stream.is_refused && stream.receiving != Half::Done;
+        let is_refused = stream.is_refused && stream.incoming.half() != Half::Done;
         self.clear_turn(id, turn);
         if is_refused {
-            return self.reset(StreamId(id), Code::NoError);
+            return self.reset(stream_id(id), Code::NoError);
         }
         self.end_if_complete(id);
     }
 
-    fn end_if_complete(&mut self, id: u32) {
+    /// The stream is over if both sides have sent all of their messages.
+    pub(super) fn end_if_complete(&mut self, id: u32) {
         let is_complete = self
             .streams
             .get(id)
-            .is_some_and(|stream| stream.receiving == Half::Done && stream.sending == Half::Done);
+            .is_some_and(|it| it.incoming.half() == Half::Done && it.sending == Half::Done);
         if is_complete {
             self.streams.remove(id);
             self.gone.push(id, End::Complete);

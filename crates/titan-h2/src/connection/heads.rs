@@ -2,22 +2,20 @@
 
 use super::Connection;
 use super::ending::Shutdown;
-use super::reading::{Frame, Outcome};
+use super::reading::{Frame, Outcome, nothing_for};
 use crate::code::Violation;
-use crate::event::{Event, RequestStart, ResponseStart, StreamId};
+use crate::event::Event;
 use crate::flow::{Inflow, Outflow};
 use crate::frame::{self, FrameHead};
-use crate::head::{Excess, Extent, OVERSIZE_FACTOR, RequestFacts, ResponseFacts};
+use crate::head::{Excess, Extent, OVERSIZE_FACTOR, RequestFacts};
 use crate::settings::Role;
-use crate::stream::{End, Half, RequestKind, Rest, Stream};
+use crate::stream::{End, Stream, stream_id};
 use titan_http::section::Fault;
+use titan_http::stream::{FREE_INTERIM, Half, Incoming};
 use titan_http::{Fields, RequestHead, ResponseHead};
 
 /// CONTINUATION frames of one block: enough for the longest that is read, in parts of 512 bytes.
 const MOST_CONTINUATIONS: u32 = 64;
-
-/// Interim responses that a request may lead to: more than most do, and no more than anyone passes on.
-const FREE_INTERIM: u8 = 16;
 
 /// Bytes that a block may have beyond what its list may: what compression can make longer, at the most.
 const BLOCK_SLACK: usize = 16 << 10;
@@ -119,7 +117,7 @@ impl Connection {
             self.reader.skip(block)?;
             return self.fail_headers(id, Fault::DependsOnItself);
         }
-        match self.streams.get(id).map(|stream| (stream.receiving, stream.is_refused)) {
+        match self.streams.get(id).map(|stream| (stream.incoming.half(), stream.is_refused)) {
             Some((Half::Done, _)) => self.fail_with(id, block, Fault::StreamClosed),
             Some((_, true)) => self.drop_trailers(opening, block),
             Some((Half::Head, _)) => self.on_response(opening, block),
@@ -144,48 +142,47 @@ impl Connection {
         }
         if self.leaving == Shutdown::Final {
             self.reader.skip(block)?;
-            return self.floods.charge(1).map(|()| None);
+            return nothing_for(self.floods.charge(1));
         }
         self.last = id;
         if self.streams.len() >= self.limits.streams as usize {
             return self.fail_with(id, block, Fault::TooManyStreams);
         }
-        let stream = self.stream(id, opening.end);
         match self.reader.read_request(block, &mut self.request)? {
-            Ok(facts) => self.open_request(stream, facts),
-            Err(fault) if fault.gets_response() => self.open_refused(stream, fault),
+            Ok(facts) => self.open_request(opening, facts),
+            Err(fault) if fault.gets_response() => self.open_refused(opening, fault),
             Err(fault) => self.fail_stream(id, fault),
         }
     }
 
-    fn open_request(&mut self, mut stream: Stream, facts: RequestFacts) -> Outcome {
-        let id = stream.id;
-        let end = stream.receiving == Half::Done;
-        if end && facts.length.is_some_and(|length| length > 0) {
-            return self.fail_stream(id, Fault::BodyTooShort);
-        }
-        stream.rest = Rest::of(facts.length);
-        self.streams.insert(stream);
+    fn open_request(&mut self, opening: BlockStart, facts: RequestFacts) -> Outcome {
+        let id = opening.stream;
+        let mut incoming = Incoming::request();
+        let start = match incoming.begin_request(facts, opening.end) {
+            Ok(start) => start,
+            Err(fault) => return self.fail_stream(id, fault),
+        };
+        self.streams.insert(self.stream(id, incoming));
         self.floods.earn_asides(0);
-        let RequestFacts { length, expect_continue, protocol, is_https } = facts;
-        let start = RequestStart { end, length, expect_continue, protocol, is_https };
-        Ok(Some(Event::Request { stream: StreamId(id), start }))
+        Ok(Some(Event::Request { stream: stream_id(id), start }))
     }
 
-    fn open_refused(&mut self, mut stream: Stream, fault: Fault) -> Outcome {
+    fn open_refused(&mut self, opening: BlockStart, fault: Fault) -> Outcome {
         // More than its response will give back: else heads of any size would be free.
         self.floods.charge(2)?;
-        let id = StreamId(stream.id);
+        let mut incoming = Incoming::request();
+        incoming.begin_refused(opening.end);
+        let mut stream = self.stream(opening.stream, incoming);
         stream.is_refused = true;
         self.streams.insert(stream);
-        Ok(Some(Event::Refused { stream: id, fault }))
+        Ok(Some(Event::Refused { stream: stream_id(opening.stream), fault }))
     }
 
     /// A stream that the client opens, or has opened.
-    pub(super) fn stream(&self, id: u32, end: bool) -> Stream {
+    pub(super) fn stream(&self, id: u32, incoming: Incoming) -> Stream {
         Stream {
             id,
-            receiving: if end { Half::Done } else { Half::Body },
+            incoming,
             inflow: Inflow::growing(self.window, i64::from(self.limits.grown_window)),
             outflow: Outflow::of(self.peer.window),
             ..Stream::default()
@@ -195,31 +192,22 @@ impl Connection {
     fn on_response(&mut self, opening: BlockStart, block: &[u8]) -> Outcome {
         let id = opening.stream;
         let Some(stream) = self.streams.get_mut(id) else { return Ok(None) };
-        let is_head = stream.asked == RequestKind::Head;
+        let is_head = stream.incoming.is_of_head();
         let extent = if opening.end { Extent::Whole } else { Extent::Beginning };
         let read = self.reader.read_response(block, is_head, extent, &mut self.response)?;
-        let facts = match read {
-            Ok(facts) => facts,
+        let status = self.response.status;
+        let begin = |facts| stream.incoming.begin_response(facts, status, opening.end);
+        let start = match read.and_then(begin) {
+            Ok(start) => start,
             Err(fault) => return self.fail_stream(id, fault),
         };
-        let length = stream.asked.length_of(facts.length, self.response.status);
-        if let Some(fault) = response_fault(facts, length, opening.end) {
-            return self.fail_stream(id, fault);
-        }
-        let end = opening.end;
-        if facts.interim && stream.interim < FREE_INTERIM {
-            stream.interim += 1;
-        } else if facts.interim {
+        if start.interim && stream.incoming.interim() > FREE_INTERIM {
             self.floods.charge(1)?;
-        } else {
-            stream.receiving = Half::Body;
-            stream.rest = if facts.has_no_body { Rest::Nothing } else { Rest::of(length) };
         }
-        if end {
-            self.end_receiving(id);
+        if start.end {
+            self.end_if_complete(id);
         }
-        let start = ResponseStart { interim: facts.interim, end, length };
-        Ok(Some(Event::Response { stream: StreamId(id), start }))
+        Ok(Some(Event::Response { stream: stream_id(id), start }))
     }
 
     fn on_trailers(&mut self, opening: BlockStart, block: &[u8]) -> Outcome {
@@ -232,23 +220,21 @@ impl Connection {
             Role::Client => Excess::Dropped,
         };
         let read = self.reader.read_trailers(block, excess, &mut self.trailers)?;
-        let is_whole = self.streams.get(id).is_none_or(|stream| stream.rest.is_whole());
-        match read {
-            Err(fault) => return self.fail_stream(id, fault),
-            Ok(()) if !is_whole => return self.fail_stream(id, Fault::BodyTooShort),
-            Ok(()) => {}
+        let end = |()| self.streams.get_mut(id).map_or(Ok(()), |stream| stream.incoming.end());
+        if let Err(fault) = read.and_then(end) {
+            return self.fail_stream(id, fault);
         }
-        self.end_receiving(id);
-        Ok(Some(Event::Trailers { stream: StreamId(id) }))
+        self.end_if_complete(id);
+        Ok(Some(Event::Trailers { stream: stream_id(id) }))
     }
 
     /// Trailers of a request whose head was refused.
     fn drop_trailers(&mut self, opening: BlockStart, block: &[u8]) -> Outcome {
         self.reader.skip(block)?;
         if opening.end {
-            self.end_receiving(opening.stream);
+            self.end_refused(opening.stream);
         }
-        self.floods.charge(1).map(|()| None)
+        nothing_for(self.floods.charge(1))
     }
 
     /// A block on a stream that is not open, and cannot be opened.
@@ -256,10 +242,10 @@ impl Connection {
         self.reader.skip(block)?;
         self.on_stray(id)?;
         match self.gone.find(id) {
-            Some(End::ByUs) => self.floods.stray().map(|()| None),
+            Some(End::ByUs) => nothing_for(self.floods.stray()),
             Some(End::ByPeer) => self.fail_stream(id, Fault::StreamClosed),
             Some(End::Complete) => Err(Violation::ClosedStream),
-            None if self.role == Role::Client => self.floods.stray().map(|()| None),
+            None if self.role == Role::Client => nothing_for(self.floods.stray()),
             None => Err(Violation::StreamNumber),
         }
     }
@@ -291,21 +277,6 @@ impl Connection {
         }
         self.on_stray(id)?;
         self.fail_stream(id, fault)
-    }
-}
-
-impl RequestKind {
-    /// The length that a response declares, where it means anything.
-    fn length_of(self, length: Option<u64>, status: titan_http::Status) -> Option<u64> {
-        length.filter(|_| self != RequestKind::Connect || !status.is_success())
-    }
-}
-
-fn response_fault(facts: ResponseFacts, length: Option<u64>, end: bool) -> Option<Fault> {
-    let is_short = end && !facts.has_no_body && length.is_some_and(|length| length > 0);
-    match facts.interim {
-        true => end.then_some(Fault::InterimLast),
-        false => is_short.then_some(Fault::BodyTooShort),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::event::Event;
 use crate::frame::{self, FrameHead, HEAD, MAX_PAYLOAD, PREFACE};
 use crate::settings::Role;
 use std::ops::Range;
+use titan_http::stream::Flood;
 
 /// What may come next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,12 @@ pub(super) struct Frame<'i> {
 
 /// What a frame leads to.
 pub(super) type Outcome = Result<Option<Event>, Violation>;
+
+/// Nothing, where the peer can pay for it.
+pub(super) fn nothing_for(charged: Result<(), Flood>) -> Outcome {
+    charged?;
+    Ok(None)
+}
 
 impl Connection {
     /// Reads on. `input` is everything that was received and not consumed. Returns how many bytes are
@@ -117,7 +124,7 @@ impl Connection {
             frame::GOAWAY => self.on_go_away(frame),
             frame::WINDOW_UPDATE => self.on_window_update(frame),
             frame::CONTINUATION => self.on_continuation(frame),
-            _ => self.floods.aside().map(|()| None),
+            _ => nothing_for(self.floods.aside()),
         }
     }
 

@@ -1,12 +1,12 @@
 //! Messages to frames, as far as the windows and the output allow.
 
 use super::Connection;
-use crate::event::StreamId;
 use crate::frame::{self, MAX_31, MAX_PAYLOAD};
 use crate::settings::Role;
-use crate::stream::{Half, RequestKind, Turn};
+use crate::stream::{Turn, number, stream_id};
 use titan_http::section::Destination;
-use titan_http::{Fields, Method, RequestHead, ResponseHead};
+use titan_http::stream::{Half, Incoming, RequestKind, StreamId};
+use titan_http::{Fields, RequestHead, ResponseHead};
 
 /// Bytes that may wait to be written before no further request is begun: a server that reads nothing is
 /// no place for more.
@@ -41,16 +41,14 @@ impl Connection {
         }
         let id = if self.last == 0 { 1 } else { self.last + 2 };
         self.last = id;
-        let mut stream = self.stream(id, false);
-        stream.receiving = Half::Head;
+        let mut stream = self.stream(id, Incoming::response(RequestKind::by(head.method)));
         stream.sending = if end { Half::Done } else { Half::Body };
-        stream.asked = RequestKind::by(head.method);
         self.streams.insert(stream);
         self.floods.earn_asides(0);
         let at = self.begin_block(id, end);
         self.writer.write_request(self.output.buf(), head, &to, length);
         self.output.end_block(at, id, &mut self.block);
-        Some(StreamId(id))
+        Some(stream_id(id))
     }
 
     /// Sends a head of a response: an interim one if its status says so, else the final one, which with
@@ -63,7 +61,7 @@ impl Connection {
         length: Option<u64>,
         end: bool,
     ) {
-        let id = stream.0;
+        let id = number(stream);
         let Some(stream) = self.streams.get_mut(id) else { return };
         debug_assert_eq!(stream.sending, Half::Head, "one final head for each stream");
         let is_interim = head.status.is_informational();
@@ -85,7 +83,7 @@ impl Connection {
     ///
     /// On a stream that is over everything is taken and goes nowhere: an event has told of its end.
     pub fn send_data(&mut self, stream: StreamId, data: &[u8], end: bool) -> usize {
-        let id = stream.0;
+        let id = number(stream);
         let Some(stream) = self.streams.get_mut(id) else { return data.len() };
         if stream.sending == Half::Done {
             return data.len();
@@ -109,7 +107,7 @@ impl Connection {
 
     /// Ends a message with trailers; without any, with an empty frame.
     pub fn send_trailers(&mut self, stream: StreamId, fields: &Fields) {
-        let id = stream.0;
+        let id = number(stream);
         let Some(stream) = self.streams.get(id) else { return };
         if stream.sending == Half::Done {
             return;
@@ -138,7 +136,7 @@ impl Connection {
             }
             stream.turn = Turn::Granted;
             self.granted += 1;
-            return Some(StreamId(id));
+            return Some(stream_id(id));
         }
         None
     }
@@ -222,15 +220,5 @@ impl Connection {
         let flags = if end { frame::END_STREAM } else { 0 };
         frame::write_head(out, 0, frame::HEADERS, flags, id);
         at
-    }
-}
-
-impl RequestKind {
-    fn by(method: Method) -> RequestKind {
-        match method {
-            Method::HEAD => RequestKind::Head,
-            Method::CONNECT => RequestKind::Connect,
-            _ => RequestKind::Any,
-        }
     }
 }

@@ -277,7 +277,7 @@ fn requested_data_is_no_flood() {
     let mut tested = Tested::client(Limits::default());
     for nth in 0..1000 {
         let stream = tested.asks(Method::GET, true).unwrap();
-        let id = stream.number();
+        let id = on_wire(stream);
         // On its way already when the stream is given up, half of it in small pieces.
         let mut late = vec![headers(id, 0, &[(":status", "200")])];
         late.extend((0..64).map(|_| data(id, 0, &[7; 512])));
@@ -293,7 +293,7 @@ fn requested_data_is_no_flood() {
 fn what_follows_a_wrong_response_is_no_flood() {
     let mut tested = Tested::client(Limits::default());
     for _ in 0..1000 {
-        let id = tested.asks(Method::GET, true).unwrap().number();
+        let id = on_wire(tested.asks(Method::GET, true).unwrap());
         let wrong = headers(id, 0, &[(":status", "200"), ("content-length", "1")]);
         let response = [wrong, data(id, 0, &[7; 16_000]), data(id, 0, &[7; 16_000])].concat();
         let events = tested.receives(&response).unwrap();
@@ -306,7 +306,7 @@ fn what_follows_a_wrong_response_is_no_flood() {
 fn interim_responses_to_many_requests_are_no_flood() {
     let mut tested = Tested::client(Limits::default());
     for _ in 0..1000 {
-        let id = tested.asks(Method::GET, true).unwrap().number();
+        let id = on_wire(tested.asks(Method::GET, true).unwrap());
         for _ in 0..3 {
             tested.receives(&headers(id, 0, &[(":status", "103")])).unwrap();
         }

@@ -22,6 +22,11 @@ pub(crate) const WITH_PRIORITY: u8 = 0x20;
 
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+/// The number of a stream as it stands in frames.
+pub(crate) fn on_wire(stream: StreamId) -> u32 {
+    u32::try_from(stream.number()).unwrap_or(u32::MAX)
+}
+
 /// A frame.
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut out = u32::try_from(payload.len()).unwrap().to_be_bytes()[1..].to_vec();

@@ -29,7 +29,7 @@ fn verdict(tested: &mut Tested, bytes: &[u8]) -> Verdict {
             let is_reset = |sent: &Sent| sent.kind == RST_STREAM && sent.number(0) == code.number();
             assert!(tested.sent().iter().any(is_reset));
             assert!(!tested.connection.is_open(stream));
-            return Reset(stream.number(), fault);
+            return Reset(on_wire(stream), fault);
         }
     }
     Fine

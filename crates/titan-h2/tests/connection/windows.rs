@@ -251,7 +251,7 @@ fn a_stream_with_an_unread_response_holds_up_no_other() {
     let mut tested = Tested::client(limits);
     tested.releases = false;
     for _ in 0..100 {
-        let id = tested.asks(titan_http::Method::GET, true).unwrap().number();
+        let id = on_wire(tested.asks(titan_http::Method::GET, true).unwrap());
         tested.receives(&headers(id, 0, &[(":status", "200")])).unwrap();
         // Nothing of it is ever released.
         for _ in 0..4 {

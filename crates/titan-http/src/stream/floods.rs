@@ -1,4 +1,4 @@
-//! The budget against floods: what a peer costs without getting anything done (RFC 9113 section 10.5).
+//! The budget against floods: what a peer costs without getting anything done (RFC 9113 section 10.5, RFC 9114 section 10.5).
 //!
 //! Each frame that a peer can send at will and that achieves nothing costs points. Completed work gives points back,
 //! and so does time. If a peer exceeds its budget, the connection ends.
@@ -19,8 +19,6 @@
 //! | DATA of a few bytes | 1 for each `THIN_DEBT` bytes that frames fall short of `THIN` on average |
 //! | DATA on closed streams | 1 for each `LOST_DEBT` bytes |
 //! | WINDOW_UPDATE, PRIORITY, frames of unknown types | 1 for each beyond what streams and sent data have earned |
-
-use crate::code::Violation;
 
 /// Bytes of data below which a frame is not worth its trouble. The smallest message of gRPC has 5, that of a
 /// WebSocket 6: a stream of those is no flood.
@@ -51,9 +49,13 @@ const MOST_EXCUSED: u32 = 1 << 20;
 /// The part of the budget that leaks away in a second.
 const LEAK: u32 = 10;
 
+/// A peer has exceeded its budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flood;
+
 /// The account of one peer.
 #[derive(Debug)]
-pub(crate) struct Floods {
+pub struct Floods {
     flood_budget: u32,
     points: u32,
     /// Resets that are free because streams before them were responded: at most `flood_budget`.
@@ -69,24 +71,30 @@ pub(crate) struct Floods {
 }
 
 impl Floods {
-    pub(crate) fn new(flood_budget: u32) -> Floods {
+    /// One that allows so many points.
+    pub fn new(flood_budget: u32) -> Floods {
         Floods { flood_budget, points: 0, credit: 0, thin: 0, lost: 0, asides: 8, excused: 0 }
     }
 
-    pub(crate) fn charge(&mut self, points: u32) -> Result<(), Violation> {
+    /// Charges so many points.
+    ///
+    /// # Errors
+    ///
+    /// When the budget is exceeded.
+    pub fn charge(&mut self, points: u32) -> Result<(), Flood> {
         self.points = self.points.saturating_add(points);
-        if self.points > self.flood_budget { Err(Violation::Flood) } else { Ok(()) }
+        if self.points > self.flood_budget { Err(Flood) } else { Ok(()) }
     }
 
     /// Something got done.
     #[inline]
-    pub(crate) fn relieve(&mut self, points: u32) {
+    pub fn relieve(&mut self, points: u32) {
         self.points = self.points.saturating_sub(points);
     }
 
     /// A stream got its response. A client that has had responses may change its mind for once.
     #[inline]
-    pub(crate) fn responded(&mut self) {
+    pub fn responded(&mut self) {
         match self.points.checked_sub(1) {
             Some(left) => self.points = left,
             None => self.credit = (self.credit + 1).min(self.flood_budget),
@@ -94,7 +102,11 @@ impl Floods {
     }
 
     /// A stream was reset before it was responded.
-    pub(crate) fn reset(&mut self) -> Result<(), Violation> {
+    ///
+    /// # Errors
+    ///
+    /// When the budget is exceeded.
+    pub fn reset(&mut self) -> Result<(), Flood> {
         match self.credit.checked_sub(1) {
             Some(left) => {
                 self.credit = left;
@@ -106,14 +118,18 @@ impl Floods {
 
     /// This side, which has asked, has given a stream up: what is on its way, among it that many bytes of data,
     /// is no fault of the peer's.
-    pub(crate) fn excuse(&mut self, bytes: usize) {
+    pub fn excuse(&mut self, bytes: usize) {
         let points = u32::try_from(bytes / EXCUSED_BYTES).unwrap_or(MOST_EXCUSED);
         let sum = self.excused.saturating_add(EXCUSED_FRAMES).saturating_add(points);
         self.excused = sum.min(MOST_EXCUSED);
     }
 
     /// A frame has come that is of no use any more.
-    pub(crate) fn stray(&mut self) -> Result<(), Violation> {
+    ///
+    /// # Errors
+    ///
+    /// When the budget is exceeded.
+    pub fn stray(&mut self) -> Result<(), Flood> {
         match self.excused.checked_sub(1) {
             Some(left) => {
                 self.excused = left;
@@ -124,8 +140,12 @@ impl Floods {
     }
 
     /// DATA with that many bytes has come.
+    ///
+    /// # Errors
+    ///
+    /// When the budget is exceeded.
     #[inline]
-    pub(crate) fn data(&mut self, length: usize) -> Result<(), Violation> {
+    pub fn data(&mut self, length: usize) -> Result<(), Flood> {
         let length = u32::try_from(length).unwrap_or(u32::MAX);
         self.thin = (self.thin + THIN).saturating_sub(length);
         if self.thin < THIN_DEBT {
@@ -136,7 +156,11 @@ impl Floods {
     }
 
     /// A frame of DATA has come on a stream that is over.
-    pub(crate) fn lost_data(&mut self, length: usize) -> Result<(), Violation> {
+    ///
+    /// # Errors
+    ///
+    /// When the budget is exceeded.
+    pub fn lost_data(&mut self, length: usize) -> Result<(), Flood> {
         self.lost += length + LOST_FRAME;
         if self.lost < LOST_DEBT {
             return Ok(());
@@ -148,14 +172,18 @@ impl Floods {
     /// A stream was opened, or that many bytes of data were sent: something to update windows and priorities
     /// for.
     #[inline]
-    pub(crate) fn earn_asides(&mut self, length: usize) {
+    pub fn earn_asides(&mut self, length: usize) {
         let earned = 2 + u32::try_from(length / 1024).unwrap_or(MOST_ASIDES);
         self.asides = self.asides.saturating_add(earned).min(MOST_ASIDES);
     }
 
     /// A frame has come that goes along with messages: an update of a window, a priority, an extension.
+    ///
+    /// # Errors
+    ///
+    /// When the budget is exceeded.
     #[inline]
-    pub(crate) fn aside(&mut self) -> Result<(), Violation> {
+    pub fn aside(&mut self) -> Result<(), Flood> {
         match self.asides.checked_sub(1) {
             Some(left) => {
                 self.asides = left;
@@ -165,7 +193,8 @@ impl Floods {
         }
     }
 
-    pub(crate) fn calm(&mut self, seconds: u32) {
+    /// So many seconds have gone by: a part of what was charged is forgiven.
+    pub fn calm(&mut self, seconds: u32) {
         let share = (self.flood_budget / LEAK).max(1);
         self.relieve(share.saturating_mul(seconds));
     }
@@ -175,7 +204,7 @@ impl Floods {
 mod tests {
     use super::*;
 
-    fn until_flood(mut step: impl FnMut() -> Result<(), Violation>) -> usize {
+    fn until_flood(mut step: impl FnMut() -> Result<(), Flood>) -> usize {
         (0..100_000).take_while(|_| step().is_ok()).count()
     }
 
