@@ -10,6 +10,11 @@
 //! | [`ControlStream`] | the control stream of the peer |
 //! | [`MessageStream`] | the stream of a request, in one direction |
 //! | [`qpack`] | lists of fields to bytes and back |
+//! | [`Limits`], [`Fatal`] | the bounds of everything that a peer can make long, or many, and what ends a connection |
+//! | `sections` | heads and trailers: from field sections to fields and facts |
+//! | [`Event`], [`Transport`] | what a connection tells its driver, and what it needs to write |
+//! | `stream` | one request and its response |
+//! | [`Connection`] | all of it together |
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
@@ -30,9 +35,30 @@ mod message;
 
 pub mod qpack;
 
+mod limits;
+
+mod fatal;
+
+mod sections;
+
+mod event;
+
+mod transport;
+
+mod stream;
+
+mod connection;
+
 pub use code::Code;
+pub use connection::Connection;
 pub use control::{ControlStream, Peer, Told};
+pub use event::Event;
+pub use fatal::Fatal;
 pub use frame::{FrameHeader, Kind, StreamKind};
+pub use limits::Limits;
 pub use message::{Ending, MessageStream, Part};
 pub use priority::{MAX_PRIORITY, Priority};
 pub use settings::{MAX_PAYLOAD, Settings};
+pub use titan_http::section::{Destination, Fault};
+pub use titan_http::stream::{RequestStart, ResponseStart, StreamId};
+pub use transport::Transport;

@@ -1,5 +1,7 @@
 //! How urgent a response is (RFC 9218).
 
+use titan_http::stream::StreamId;
+
 /// The priority of a request: of two responses that wait the more urgent one is sent, and of the equally urgent ones those that are of
 /// use in part take turns, while the others are sent one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +42,20 @@ impl Priority {
             }
         }
         priority
+    }
+}
+
+/// The levels of one urgency: below the requests that are of use only whole, one for each, is the one of those that take turns.
+const LEVELS: i32 = 1 << 24;
+
+impl Priority {
+    /// The level of the response to that request: a greater one goes first, equal ones take turns. Of what is of use only whole the earlier
+    /// request goes first (RFC 9218 section 10). A request that says nothing of its priority has level 0, that of the default urgency
+    /// where responses take turns: who does not know of priorities does not mean to wait for others.
+    pub(crate) fn level(self, request: StreamId) -> i32 {
+        let urgency = (i32::from(Priority::default().urgency) - i32::from(self.urgency)) * LEVELS;
+        let place = i32::try_from(request.number() / 4).unwrap_or(i32::MAX);
+        urgency + if self.incremental { 0 } else { LEVELS - 1 - place.min(LEVELS - 2) }
     }
 }
 

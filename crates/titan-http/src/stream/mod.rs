@@ -8,5 +8,5 @@ mod id;
 mod incoming;
 
 pub use floods::{Flood, Floods};
-pub use id::StreamId;
+pub use id::{ByNumber, StreamId, StreamMap};
 pub use incoming::{FREE_INTERIM, Half, Incoming, RequestKind, RequestStart, ResponseStart};

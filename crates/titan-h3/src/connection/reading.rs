@@ -1,0 +1,322 @@
+//! Streams of requests as they come in (RFC 9114 section 4).
+
+use super::ending::Shutdown;
+use super::{Connection, Outcome};
+use crate::code::Code;
+use crate::control::Peer;
+use crate::event::Event;
+use crate::fatal::Fatal;
+use crate::message::{Ending, Part};
+use crate::priority::Priority;
+use crate::sections::Read;
+use crate::stream::{Place, Stream, WaitingSection};
+use std::ops::Range;
+use titan_http::section::{Excess, Extent, Fault};
+use titan_http::stream::{FREE_INTERIM, Half, Incoming, StreamId};
+use titan_http::{Fields, Method, RequestHead, ResponseHead};
+
+impl Connection {
+    /// Reads on from a stream of a request. `input` is what has come in order and was not consumed, and `is_last` says that nothing comes
+    /// behind it. Returns how many bytes are consumed now, and at most one event; to be called until that is `(0, None)`, which means that
+    /// more bytes are needed, or that the stream has to wait ([`Connection::is_blocked`]). No more than the longest field section, and 16
+    /// bytes, have to be kept.
+    ///
+    /// The first call for a stream opens it: streams have to be read from in the order of their numbers at first, if only with no bytes.
+    ///
+    /// # Errors
+    ///
+    /// What the connection is to be closed for.
+    pub fn read(
+        &mut self,
+        stream: StreamId,
+        input: &[u8],
+        is_last: bool,
+    ) -> Result<(usize, Option<Event>), Fatal> {
+        if let Some(fatal) = self.failed {
+            return Err(fatal);
+        }
+        self.read_on(stream, input, is_last).map_err(|fatal| self.fail(fatal))
+    }
+
+    /// Whether nothing is to be read from the stream now: it waits for entries of the table, or so much was told of it, or of all, that
+    /// some has to be used before.
+    pub fn is_blocked(&self, stream: StreamId) -> bool {
+        let Some(stream) = self.streams.get(&stream) else { return false };
+        // A client's requests serve people who have nothing to do with each other: one that takes no response must not hold up the rest.
+        let is_full = self.peer == Peer::Client && self.held >= self.limits.connection_window;
+        stream.section.is_some()
+            || stream.held >= self.limits.stream_window
+            || is_full && stream.held > 0
+    }
+
+    /// `count` bytes of the body of `stream` were used. To be called for all bytes that events have told of, also once the stream is over.
+    pub fn release(&mut self, stream: StreamId, count: usize) {
+        self.held = self.held.saturating_sub(count);
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            stream.held = stream.held.saturating_sub(count);
+        }
+    }
+
+    /// A stream whose field section waited for entries that have come, and what that leads to: it is to be read on from. To be asked after
+    /// [`Connection::read_uni`] until there is none.
+    ///
+    /// # Errors
+    ///
+    /// What the connection is to be closed for.
+    pub fn resume(&mut self) -> Result<Option<(StreamId, Option<Event>)>, Fatal> {
+        for at in 0..self.blocked.len() {
+            let id = self.blocked[at];
+            let section = self.streams.get_mut(&id).and_then(|stream| stream.section.take());
+            let event = match section {
+                Some(WaitingSection { bytes, place }) => {
+                    self.on_section(id, &bytes, place).map_err(|fatal| self.fail(fatal))?
+                }
+                None => None,
+            };
+            if self.streams.get(&id).is_none_or(|stream| stream.section.is_none()) {
+                self.blocked.retain(|blocked| *blocked != id);
+                return Ok(Some((id, event)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Swaps the head of the request that [`Event::Request`] or [`Event::Refused`] told of with `head`, whose memory serves for another
+    /// one.
+    pub fn take_request(&mut self, head: &mut RequestHead) {
+        std::mem::swap(&mut self.request, head);
+    }
+
+    /// Swaps the head of the response that [`Event::Response`] told of with `head`.
+    pub fn take_response(&mut self, head: &mut ResponseHead) {
+        std::mem::swap(&mut self.response, head);
+    }
+
+    /// Swaps the trailers that [`Event::Trailers`] told of with `fields`.
+    pub fn take_trailers(&mut self, fields: &mut Fields) {
+        std::mem::swap(&mut self.trailers, fields);
+    }
+
+    fn read_on(
+        &mut self,
+        id: StreamId,
+        input: &[u8],
+        is_last: bool,
+    ) -> Result<(usize, Option<Event>), Fatal> {
+        self.open(id)?;
+        let mut at = 0;
+        while let Some(stream) = self.streams.get_mut(&id).filter(|stream| stream.is_heard) {
+            if stream.section.is_some() {
+                return Ok((at, None));
+            }
+            let rest = &input[at..];
+            let (count, part) = stream.frames.read(rest)?;
+            if count == 0 {
+                return match is_last {
+                    true => Ok((input.len(), self.on_end(id, input.len(), rest.len())?)),
+                    false => Ok((at, None)),
+                };
+            }
+            let end = is_last && count == rest.len();
+            let event = match part {
+                Part::Head(section) => self.on_section(id, &rest[section], Place::Head { end })?,
+                Part::Data(data) => self.on_data(id, at + data.start..at + data.end, end)?,
+                Part::Trailers(section) => self.on_section(id, &rest[section], Place::Trailers)?,
+                Part::Nothing => {
+                    self.floods.aside()?;
+                    None
+                }
+            };
+            at += count;
+            if event.is_some() {
+                return Ok((at, event));
+            }
+        }
+        Ok((input.len(), None))
+    }
+
+    /// Begins a stream that the client has opened, unless there was one with that number.
+    fn open(&mut self, id: StreamId) -> Result<(), Fatal> {
+        if self.peer == Peer::Server || id.number() < self.next {
+            return Ok(());
+        }
+        self.next = id.number() + 4;
+        if matches!(self.leaving, Shutdown::Final { first } if id.number() >= first) {
+            self.floods.charge(1)?;
+            self.close(id, true, true, Code::RequestRejected);
+            return Ok(());
+        }
+        let stream = Stream::new(self.peer, Incoming::request(), self.longest_section());
+        self.streams.insert(id, stream);
+        Ok(())
+    }
+
+    /// A field section has come, or what it has waited for.
+    fn on_section(&mut self, id: StreamId, section: &[u8], place: Place) -> Outcome {
+        let read = match (place, self.peer) {
+            (Place::Head { end }, Peer::Client) => self.on_request(id, section, end)?,
+            (Place::Head { end }, Peer::Server) => self.on_response(id, section, end)?,
+            (Place::Trailers, _) => self.on_trailers(id, section)?,
+        };
+        match read {
+            Read::Whole(Ok(event)) => Ok(event),
+            Read::Whole(Err(fault)) => self.fail_stream(id, fault),
+            Read::Blocked => self.wait(id, section, place),
+        }
+    }
+
+    fn on_request(&mut self, id: StreamId, section: &[u8], end: bool) -> ReadOutcome {
+        let read = self.reader.read_request(id.number(), section, &mut self.request)?;
+        let Some(stream) = self.streams.get_mut(&id) else { return Ok(Read::Whole(Ok(None))) };
+        let begun = match read {
+            Read::Blocked => return Ok(Read::Blocked),
+            Read::Whole(Err(fault)) if fault.gets_response() => {
+                // More than its response will give back: else heads of any size would be free.
+                self.floods.charge(2)?;
+                stream.is_refused = true;
+                stream.incoming.begin_refused(end);
+                return Ok(Read::Whole(Ok(Some(Event::Refused { stream: id, fault }))));
+            }
+            Read::Whole(facts) => facts.and_then(|it| stream.incoming.begin_request(it, end)),
+        };
+        if begun.is_ok_and(|start| start.protocol.is_some())
+            || self.request.method == Method::CONNECT
+        {
+            stream.frames.note_tunnel();
+        }
+        self.floods.earn_asides(0);
+        self.note_priority(id);
+        Ok(Read::Whole(begun.map(|start| Some(Event::Request { stream: id, start }))))
+    }
+
+    fn on_response(&mut self, id: StreamId, section: &[u8], end: bool) -> ReadOutcome {
+        let Some(stream) = self.streams.get_mut(&id) else { return Ok(Read::Whole(Ok(None))) };
+        let (number, is_head) = (id.number(), stream.incoming.is_of_head());
+        let extent = if end { Extent::Whole } else { Extent::Beginning };
+        let head = &mut self.response;
+        let read = self.reader.read_response(number, section, is_head, extent, head)?;
+        let Read::Whole(facts) = read else { return Ok(Read::Blocked) };
+        let status = self.response.status;
+        let begun = facts.and_then(|it| stream.incoming.begin_response(it, status, end));
+        if begun.is_ok_and(|start| start.interim) {
+            stream.frames.note_interim();
+            if stream.incoming.interim() > FREE_INTERIM {
+                self.floods.charge(1)?;
+            }
+        }
+        if end {
+            self.end_if_over(id);
+        }
+        Ok(Read::Whole(begun.map(|start| Some(Event::Response { stream: id, start }))))
+    }
+
+    /// Trailers count once the stream has ended: until then it may still be given up.
+    fn on_trailers(&mut self, id: StreamId, section: &[u8]) -> ReadOutcome {
+        let excess = match self.peer {
+            Peer::Client => Excess::Refused,
+            Peer::Server => Excess::Dropped,
+        };
+        let read = self.reader.read_trailers(id.number(), section, excess, &mut self.trailers)?;
+        let Some(stream) = self.streams.get_mut(&id) else { return Ok(Read::Whole(Ok(None))) };
+        Ok(match read {
+            Read::Blocked => Read::Blocked,
+            Read::Whole(_) if stream.is_refused => Read::Whole(Ok(None)),
+            Read::Whole(Ok(())) => {
+                stream.trailers = Some(Box::new(std::mem::take(&mut self.trailers)));
+                Read::Whole(Ok(None))
+            }
+            Read::Whole(Err(fault)) => Read::Whole(Err(fault)),
+        })
+    }
+
+    /// A section that refers to entries which have not come waits for them, if no more do than may (RFC 9204 section 2.1.2).
+    fn wait(&mut self, id: StreamId, section: &[u8], place: Place) -> Outcome {
+        let Some(stream) = self.streams.get_mut(&id) else { return Ok(None) };
+        stream.section = Some(WaitingSection { bytes: section.to_vec(), place });
+        if self.blocked.contains(&id) {
+            return Ok(None);
+        }
+        if self.blocked.len() >= self.limits.blocked {
+            let why = "more streams are blocked than may be (RFC 9204 section 2.1.2)";
+            return Err(Fatal { code: Code::Decompression, why });
+        }
+        self.floods.charge(1)?;
+        self.blocked.push(id);
+        Ok(None)
+    }
+
+    fn on_data(&mut self, id: StreamId, data: Range<usize>, end: bool) -> Outcome {
+        let Some(stream) = self.streams.get_mut(&id) else { return Ok(None) };
+        if end {
+            // The stream may have ended within the frame.
+            stream.frames.finish(0)?;
+        } else {
+            match (data.len(), self.peer) {
+                (0, _) => self.floods.charge(1)?,
+                (length, Peer::Client) => self.floods.data(length)?,
+                (_, Peer::Server) => {}
+            }
+        }
+        if stream.is_refused {
+            return Ok(None);
+        }
+        if let Err(fault) = stream.incoming.take(data.len() as u64, end) {
+            return self.fail_stream(id, fault);
+        }
+        stream.held += data.len();
+        self.held += data.len();
+        if end {
+            self.end_if_over(id);
+        }
+        let is_news = end || !data.is_empty();
+        Ok(is_news.then_some(Event::Data { stream: id, data, end }))
+    }
+
+    /// Nothing more comes on a stream, of whose last bytes so many could not be used.
+    fn on_end(&mut self, id: StreamId, length: usize, unread: usize) -> Outcome {
+        let Some(stream) = self.streams.get_mut(&id) else { return Ok(None) };
+        let ending = stream.frames.finish(unread)?;
+        match (ending, self.peer) {
+            _ if stream.incoming.half() == Half::Done => return Ok(None),
+            (Ending::WithoutHead, Peer::Client) => {
+                self.floods.charge(2)?;
+                self.give_up(id, Code::RequestIncomplete);
+                return Ok(None);
+            }
+            (Ending::WithoutHead, Peer::Server) => return self.fail_stream(id, Fault::NoHead),
+            (Ending::Whole, _) => {}
+        }
+        if stream.is_refused {
+            stream.incoming.begin_refused(true);
+            self.end_if_over(id);
+            return Ok(None);
+        }
+        if let Err(fault) = stream.incoming.end() {
+            return self.fail_stream(id, fault);
+        }
+        let trailers = stream.trailers.take();
+        self.end_if_over(id);
+        Ok(Some(match trailers {
+            Some(mut trailers) => {
+                std::mem::swap(&mut self.trailers, &mut trailers);
+                Event::Trailers { stream: id }
+            }
+            None => Event::Data { stream: id, data: length..length, end: true },
+        }))
+    }
+
+    /// How urgent the response is, if the client says so: in an update that has come before the request, or in its head.
+    fn note_priority(&mut self, id: StreamId) {
+        let early = self.early.iter().position(|(stream, _)| *stream == id);
+        let priority = match early {
+            Some(at) => Some(self.early.swap_remove(at).1),
+            None => self.request.fields.named(b"priority").next().map(Priority::told),
+        };
+        if let Some(priority) = priority {
+            self.levels.push((id, priority.level(id)));
+        }
+    }
+}
+
+/// What reading a field section leads to.
+type ReadOutcome = Result<Read<Option<Event>>, Fatal>;

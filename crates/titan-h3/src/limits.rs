@@ -1,0 +1,44 @@
+//! Bounds: everything that a peer can make long, or many, has one.
+
+use titan_http::section::SectionLimits;
+
+/// The bounds of one connection and of the messages on it. How many streams there may be, and how much may be on its way on them, are
+/// the transport's to bound (RFC 9000 section 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests that the peer may have open at the same time: no more than the transport grants.
+    pub streams: u32,
+    /// Bytes of heads and trailers, their lines, and the length of `:path`. In the role of a client what is beyond that in trailers is left
+    /// out rather than a fault, and a `grpc-status` is kept all the same.
+    pub sections: SectionLimits,
+    /// Bytes of body that may have been read from one stream, and wait to be used. As many again may wait in the transport.
+    pub stream_window: usize,
+    /// The same for all streams together.
+    pub connection_window: usize,
+    /// Bytes of a body that may wait to be handed to the transport, for each stream. Heads go beyond it.
+    pub output: usize,
+    /// Field sections that may wait for entries of the dynamic table (SETTINGS_QPACK_BLOCKED_STREAMS).
+    pub blocked: usize,
+    /// What a peer may cost without getting anything done before it is disconnected: see `titan_http::stream::Floods`. A tenth is
+    /// forgiven in a second. Not to be less than `streams`, all of which a client may give up at once.
+    pub flood_budget: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            streams: 128,
+            sections: SectionLimits {
+                head: 16 << 10,
+                trailers: 4 << 10,
+                fields: 100,
+                target: 8 << 10,
+            },
+            stream_window: 64 << 10,
+            connection_window: 1 << 20,
+            output: 32 << 10,
+            blocked: 16,
+            flood_budget: 200,
+        }
+    }
+}
