@@ -1,8 +1,9 @@
-//! One HTTP/2 connection, shared by the driver that owns its socket and the exchanges on its streams.
+//! One connection of HTTP/2 or HTTP/3, shared by the driver that owns its socket and the exchanges on its streams.
 //!
 //! The driver reads the socket and stores what arrives where the streams find it; the streams put what they send into
 //! the connection's output, which the driver writes. Neither waits for the other: each wakes the other's task.
 
+mod h2;
 mod handle;
 mod wire;
 
@@ -11,16 +12,69 @@ pub use wire::{Progress, Wire, WireEnd};
 
 use crate::error::{Error, Kind, Side};
 use std::cell::{Cell, RefCell, RefMut};
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::{Context, Waker};
-use titan_h2::{Code, Destination, Event, Fatal, Fault, ResponseStart, StreamId};
-use titan_http::{Fields, RequestHead, ResponseHead};
+use titan_http::section::Fault;
+use titan_http::stream::{ResponseStart, StreamId, StreamMap};
+use titan_http::{Fields, ResponseHead};
+
+/// What the streams of a connection need of its protocol.
+pub trait Protocol {
+    /// Sends a head of a response: an interim one if its status says so, else the final one, which with `end` has no body. `length` is
+    /// what `content-length` is to say.
+    fn send_response(
+        &mut self,
+        stream: StreamId,
+        head: &ResponseHead,
+        length: Option<u64>,
+        end: bool,
+    );
+
+    /// Sends of a body as much as may be sent now, and tells how much that is; `end` counts when it is all. On a stream that is over
+    /// everything is taken.
+    fn send_data(&mut self, stream: StreamId, data: &[u8], end: bool) -> usize;
+
+    /// Ends a message with trailers, if there are any.
+    fn send_trailers(&mut self, stream: StreamId, fields: &Fields);
+
+    /// Whether something can still be sent on the stream.
+    fn is_sending(&self, stream: StreamId) -> bool;
+
+    /// `count` bytes of the body were used: the peer may send as many again.
+    fn release(&mut self, stream: StreamId, count: usize);
+
+    /// The same for data that is unused so far and kept elsewhere, which bounds it.
+    fn set_aside(&mut self, stream: StreamId, count: usize);
+
+    /// Abandons a stream; nothing happens if it is over.
+    fn reset(&mut self, stream: StreamId, farewell: Farewell);
+
+    /// Takes back what a client was charged for a reset.
+    fn forgive_reset(&mut self);
+
+    /// Charges the peer for a stream that was reset because the peer let it wait: so many may do that at the same time. Whether that was
+    /// too much the driver learns when it reads on.
+    fn charge_for_stall(&mut self, stalls: u32);
+
+    /// A stream that could not send all, and can go on.
+    fn next_unblocked(&mut self) -> Option<StreamId>;
+}
+
+/// What a peer is told of a stream that ends before it is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Farewell {
+    /// It got its response; what is left of the request is not wanted.
+    Responded,
+    /// This side has failed.
+    Failed,
+    /// Nobody wants it any more.
+    Cancelled,
+}
 
 /// A connection with all its streams.
-pub struct Mux {
-    shared: RefCell<Shared>,
+pub struct Mux<P> {
+    pub(crate) shared: RefCell<Shared<P>>,
     /// Who owns the socket.
     driver: RefCell<Waker>,
     /// Whose doing it is when a stream fails.
@@ -28,9 +82,9 @@ pub struct Mux {
 }
 
 /// What the driver and the streams have in common.
-struct Shared {
-    connection: titan_h2::Connection,
-    streams: HashMap<StreamId, Slot, BuildHasherDefault<ByNumber>>,
+pub(crate) struct Shared<P> {
+    pub(crate) connection: P,
+    streams: StreamMap<Slot>,
     /// Memory for bodies and heads that streams have left.
     spare: Vec<Vec<u8>>,
     #[expect(
@@ -62,7 +116,7 @@ enum StreamLoss {
     /// The peer has done nothing with it.
     Unprocessed,
     /// The peer has reset it.
-    Reset(Code),
+    Reset,
     /// The peer broke a rule.
     Fault(Fault),
     /// The connection is gone.
@@ -73,31 +127,10 @@ enum StreamLoss {
 const SPARE: usize = 8;
 const SPARE_BYTES: usize = 64 << 10;
 
-/// Stream numbers are as good as hashes already.
-#[derive(Default)]
-struct ByNumber(u64);
-
-impl Hasher for ByNumber {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
-        }
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        // The high bits choose the group in the table, the low ones the place in it.
-        self.0 = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-}
-
-impl Mux {
+impl<P: Protocol> Mux<P> {
     /// A connection whose peer is the given side.
-    pub fn new(connection: titan_h2::Connection, peer: Side) -> Rc<Mux> {
-        let (streams, spare, spare_heads) = (HashMap::default(), Vec::new(), Vec::new());
+    pub fn new(connection: P, peer: Side) -> Rc<Mux<P>> {
+        let (streams, spare, spare_heads) = (StreamMap::default(), Vec::new(), Vec::new());
         let shared = Shared { connection, streams, spare, spare_heads };
         Rc::new(Mux {
             shared: RefCell::new(shared),
@@ -107,7 +140,7 @@ impl Mux {
     }
 
     /// The protocol's side of it. Not to be held while waiting.
-    pub fn connection(&self) -> RefMut<'_, titan_h2::Connection> {
+    pub fn connection(&self) -> RefMut<'_, P> {
         RefMut::map(self.shared.borrow_mut(), |shared| &mut shared.connection)
     }
 
@@ -129,14 +162,6 @@ impl Mux {
         self.shared.borrow().streams.len()
     }
 
-    /// Reads on from `input` and hands what has come to the streams; what concerns the connection goes to
-    /// the driver. Tells how much was used; 0 without an event means that more is needed.
-    pub fn read(&self, input: &[u8]) -> Result<(usize, Option<Event>), Fatal> {
-        let mut shared = self.shared.borrow_mut();
-        let (consumed, event) = shared.connection.read(input)?;
-        Ok((consumed, event.and_then(|event| shared.deliver(event, input))))
-    }
-
     /// Wakes the streams that have waited for the peer to take more.
     pub fn wake_unblocked(&self) {
         let mut shared = self.shared.borrow_mut();
@@ -155,30 +180,18 @@ impl Mux {
     }
 
     /// A stream that the peer has opened.
-    pub fn accept(self: &Rc<Self>, stream: StreamId, is_whole: bool) -> Rc<StreamHandle> {
+    pub fn accept(self: &Rc<Self>, stream: StreamId, is_whole: bool) -> Rc<StreamHandle<P>> {
         let slot = Slot { is_whole, ..Slot::default() };
         self.shared.borrow_mut().streams.insert(stream, slot);
         self.handle(stream)
     }
 
-    /// A stream that this side opens; none when the peer takes no more.
-    pub fn open(
-        self: &Rc<Self>,
-        head: &RequestHead,
-        to: Destination<'_>,
-        length: Option<u64>,
-        end: bool,
-    ) -> Option<Rc<StreamHandle>> {
-        let mut shared = self.shared.borrow_mut();
-        let stream = shared.connection.send_request(head, to, length, end)?;
-        shared.streams.insert(stream, Slot::default());
-        drop(shared);
-        self.wake_driver();
-        Some(self.handle(stream))
-    }
-
-    fn handle(self: &Rc<Self>, stream: StreamId) -> Rc<StreamHandle> {
-        Rc::new(StreamHandle { mux: Rc::clone(self), stream, farewell: Cell::new(Code::Cancel) })
+    fn handle(self: &Rc<Self>, stream: StreamId) -> Rc<StreamHandle<P>> {
+        Rc::new(StreamHandle {
+            mux: Rc::clone(self),
+            stream,
+            farewell: Cell::new(Farewell::Cancelled),
+        })
     }
 
     fn error(&self, lost: StreamLoss, has_head: bool) -> Error {
@@ -186,61 +199,32 @@ impl Mux {
             (StreamLoss::Fault(fault), side) => Error { side, kind: Kind::MalformedStream(fault) },
             (StreamLoss::Unprocessed, Side::Upstream) => Kind::Unprocessed.into(),
             (_, Side::Upstream) if has_head => Kind::Truncated.into(),
-            (StreamLoss::Reset(_), Side::Upstream) => Kind::Reset.into(),
+            (StreamLoss::Reset, Side::Upstream) => Kind::Reset.into(),
             (StreamLoss::Connection, Side::Upstream) => Kind::Closed.into(),
             _ => Kind::ClientGone.into(),
         }
     }
 }
 
-impl Shared {
-    /// Puts what has come where its stream finds it. What opens a stream, or is about all of them, is left
-    /// for the driver.
-    fn deliver(&mut self, event: Event, input: &[u8]) -> Option<Event> {
-        match event {
-            Event::Data { stream, data, end } => self.deliver_data(stream, &input[data], end),
-            Event::Response { stream, start } => {
-                let fresh = || Box::new((ResponseHead::default(), start));
-                let mut head = self.spare_heads.pop().unwrap_or_else(fresh);
-                head.1 = start;
-                self.connection.take_response(&mut head.0);
-                self.at(stream, |slot| {
-                    slot.is_whole |= start.end;
-                    slot.heads.push_back(head);
-                });
-            }
-            Event::Trailers { stream } => {
-                let mut fields = Fields::default();
-                self.connection.take_trailers(&mut fields);
-                self.at(stream, |slot| {
-                    slot.trailers = Some(fields);
-                    slot.is_whole = true;
-                });
-            }
-            Event::Reset { stream, .. } if !self.streams.contains_key(&stream) => {
-                return Some(event);
-            }
-            Event::Reset { stream, code, fault } => {
-                let lost = match (fault, code) {
-                    (Some(fault), _) => StreamLoss::Fault(fault),
-                    (None, Code::RefusedStream) => StreamLoss::Unprocessed,
-                    (None, code) => StreamLoss::Reset(code),
-                };
-                self.at(stream, |slot| slot.lose(lost));
-            }
-            Event::GoAway { last, .. } => {
-                self.streams
-                    .iter_mut()
-                    .filter(|(stream, _)| **stream > last)
-                    .for_each(|(_, slot)| slot.lose(StreamLoss::Unprocessed));
-                return Some(event);
-            }
-            event => return Some(event),
-        }
-        None
+impl<P: Protocol> Shared<P> {
+    /// The head of a response has come, which `take` swaps with another one.
+    pub(crate) fn deliver_head(
+        &mut self,
+        stream: StreamId,
+        start: ResponseStart,
+        take: impl FnOnce(&mut P, &mut ResponseHead),
+    ) {
+        let fresh = || Box::new((ResponseHead::default(), start));
+        let mut head = self.spare_heads.pop().unwrap_or_else(fresh);
+        head.1 = start;
+        take(&mut self.connection, &mut head.0);
+        self.at(stream, |slot| {
+            slot.is_whole |= start.end;
+            slot.heads.push_back(head);
+        });
     }
 
-    fn deliver_data(&mut self, stream: StreamId, data: &[u8], end: bool) {
+    pub(crate) fn deliver_data(&mut self, stream: StreamId, data: &[u8], end: bool) {
         let Shared { connection, streams, spare, .. } = self;
         let Some(slot) = streams.get_mut(&stream).filter(|slot| slot.lost.is_none()) else {
             return connection.release(stream, data.len());
@@ -251,6 +235,33 @@ impl Shared {
         slot.body.extend_from_slice(data);
         slot.is_whole |= end;
         slot.wake();
+    }
+
+    pub(crate) fn deliver_trailers(&mut self, stream: StreamId, fields: Fields) {
+        self.at(stream, |slot| {
+            slot.trailers = Some(fields);
+            slot.is_whole = true;
+        });
+    }
+
+    /// A stream is over before its end.
+    pub(crate) fn deliver_loss(
+        &mut self,
+        stream: StreamId,
+        fault: Option<Fault>,
+        is_unprocessed: bool,
+    ) {
+        let lost = match (fault, is_unprocessed) {
+            (Some(fault), _) => StreamLoss::Fault(fault),
+            (None, true) => StreamLoss::Unprocessed,
+            (None, false) => StreamLoss::Reset,
+        };
+        self.at(stream, |slot| slot.lose(lost));
+    }
+
+    /// Whether anybody serves that stream.
+    pub(crate) fn has(&self, stream: StreamId) -> bool {
+        self.streams.contains_key(&stream)
     }
 
     fn at(&mut self, stream: StreamId, change: impl FnOnce(&mut Slot)) {

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use titan_h2::{Code, Event, ResponseStart};
+use titan_h2::{Code, Connection as H2, Event, ResponseStart};
 use titan_http::{BodyLength, Method, Status};
 use titan_io::body::Content;
 use titan_io::clock::{Clock, CoarseInstant};
@@ -72,7 +72,7 @@ pub struct Sharing {
 /// A connection that exchanges share.
 pub struct H2Connection {
     /// Its streams.
-    pub mux: Rc<Mux>,
+    pub mux: Rc<Mux<H2>>,
     endpoint: Arc<Endpoint>,
     opened: CoarseInstant,
     /// Whether it takes no more exchanges, because something is wrong with it.
@@ -183,7 +183,7 @@ impl H2Connections {
         connection: Connection,
         sharing: Sharing,
     ) -> Rc<H2Connection> {
-        let mux = Mux::new(titan_h2::Connection::client(sharing.limits), Side::Upstream);
+        let mux = Mux::new(H2::client(sharing.limits), Side::Upstream);
         let shared = H2Connection::new(mux, Arc::clone(&connection.endpoint), io.clock.now());
         let mut all = self.by_endpoint.borrow_mut();
         all.entry(connection.endpoint.id).or_default().open.push(Rc::clone(&shared));
@@ -353,7 +353,7 @@ impl Drop for Seat {
 }
 
 impl H2Connection {
-    fn new(mux: Rc<Mux>, endpoint: Arc<Endpoint>, now: CoarseInstant) -> Rc<H2Connection> {
+    fn new(mux: Rc<Mux<H2>>, endpoint: Arc<Endpoint>, now: CoarseInstant) -> Rc<H2Connection> {
         Rc::new(H2Connection {
             mux,
             endpoint,
@@ -493,8 +493,8 @@ impl Driver {
 
 /// A stream with one request and its response on it.
 pub struct H2Channel<'w> {
-    sender: Sender,
-    receiver: Receiver,
+    sender: Sender<H2>,
+    receiver: Receiver<H2>,
     /// Of the request.
     method: Method,
     liveness: LivenessGuard<'w>,
@@ -509,7 +509,7 @@ impl<'w> H2Channel<'w> {
         clock: &'w Clock,
         method: Method,
         length: Option<u64>,
-        open: impl FnOnce(&Rc<Mux>) -> Option<Rc<StreamHandle>>,
+        open: impl FnOnce(&Rc<Mux<H2>>) -> Option<Rc<StreamHandle<H2>>>,
     ) -> Option<H2Channel<'w>> {
         let (receiver, mut sender) = open(&seat.shared.mux)?.split();
         sender.begin(length, length == Some(0));
@@ -520,11 +520,11 @@ impl<'w> H2Channel<'w> {
 
 impl Channel for H2Channel<'_> {
     type Request<'c>
-        = &'c mut Sender
+        = &'c mut Sender<H2>
     where
         Self: 'c;
     type Response<'c>
-        = &'c mut Receiver
+        = &'c mut Receiver<H2>
     where
         Self: 'c;
 
@@ -542,11 +542,14 @@ impl Channel for H2Channel<'_> {
         })
     }
 
-    fn request<'c>(&'c mut self, _: &'c mut CallMemory) -> &'c mut Sender {
+    fn request<'c>(&'c mut self, _: &'c mut CallMemory) -> &'c mut Sender<H2> {
         &mut self.sender
     }
 
-    fn split<'c>(&'c mut self, _: &'c mut CallMemory) -> (&'c mut Sender, &'c mut Receiver) {
+    fn split<'c>(
+        &'c mut self,
+        _: &'c mut CallMemory,
+    ) -> (&'c mut Sender<H2>, &'c mut Receiver<H2>) {
         (&mut self.sender, &mut self.receiver)
     }
 

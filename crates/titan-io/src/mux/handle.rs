@@ -1,25 +1,25 @@
 //! A stream of a connection, and its two directions.
 
-use super::{Mux, SPARE, Shared, Slot, StreamLoss};
+use super::{Farewell, Mux, Protocol, SPARE, Shared, Slot, StreamLoss};
 use crate::body::{BodySink, BodySource};
 use crate::error::{Error, Kind, Side};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use titan_h2::{Code, ResponseStart, StreamId};
+use titan_http::stream::{ResponseStart, StreamId};
 use titan_http::{Fields, ResponseHead};
 
 /// A stream of a connection, ended when dropped: reset, unless both messages are complete.
-pub struct StreamHandle {
-    pub(super) mux: Rc<Mux>,
+pub struct StreamHandle<P: Protocol> {
+    pub(super) mux: Rc<Mux<P>>,
     pub(super) stream: StreamId,
-    /// The code that the peer gets if the stream is not complete.
-    pub(super) farewell: Cell<Code>,
+    /// What the peer is told if the stream is not complete.
+    pub(super) farewell: Cell<Farewell>,
 }
 
 /// The direction of a stream that comes from the peer.
-pub struct Receiver {
-    handle: Rc<StreamHandle>,
+pub struct Receiver<P: Protocol> {
+    handle: Rc<StreamHandle<P>>,
     /// What was taken from the slot. `start <= chunk.len()`
     chunk: Vec<u8>,
     start: usize,
@@ -33,8 +33,8 @@ pub struct Receiver {
 }
 
 /// The direction of a stream that goes to the peer.
-pub struct Sender {
-    handle: Rc<StreamHandle>,
+pub struct Sender<P: Protocol> {
+    handle: Rc<StreamHandle<P>>,
     /// Bytes of the body that were taken; the head counts as one.
     written: u64,
     /// What is missing of a body whose length was declared.
@@ -48,9 +48,9 @@ pub struct Sender {
 const STALLS: u32 = 8;
 const KEPT: &str = "a handle keeps its slot until it is dropped";
 
-impl StreamHandle {
+impl<P: Protocol> StreamHandle<P> {
     /// Both directions of the stream.
-    pub fn split(self: &Rc<Self>) -> (Receiver, Sender) {
+    pub fn split(self: &Rc<Self>) -> (Receiver<P>, Sender<P>) {
         let receiver = Receiver {
             handle: Rc::clone(self),
             chunk: Vec::new(),
@@ -73,23 +73,19 @@ impl StreamHandle {
     }
 
     /// What to tell the peer if the stream ends before it is complete.
-    pub fn set_farewell(&self, code: Code) {
-        self.farewell.set(code);
+    pub fn set_farewell(&self, farewell: Farewell) {
+        self.farewell.set(farewell);
     }
 
     /// Charges the peer for a stream that was reset because the peer let it wait.
     pub fn charge_for_stall(&self) {
-        let mut connection = self.mux.connection();
-        let budget = connection.limits().flood_budget;
-        // Whether that was too much the driver learns when it reads on.
-        let _ = connection.charge(budget / STALLS + 1);
-        drop(connection);
+        self.mux.connection().charge_for_stall(STALLS);
         self.mux.wake_driver();
     }
 
     /// Takes back what the peer was charged for giving the stream up, if it has.
     pub fn forgive_reset(&self) {
-        if self.with(|slot| matches!(slot.lost, Some(StreamLoss::Reset(_)))) {
+        if self.with(|slot| matches!(slot.lost, Some(StreamLoss::Reset))) {
             self.mux.connection().forgive_reset();
         }
     }
@@ -116,7 +112,7 @@ impl StreamHandle {
     }
 }
 
-impl Drop for StreamHandle {
+impl<P: Protocol> Drop for StreamHandle<P> {
     fn drop(&mut self) {
         let mut shared = self.mux.shared.borrow_mut();
         let Some(slot) = shared.streams.remove(&self.stream) else { return };
@@ -132,14 +128,14 @@ impl Drop for StreamHandle {
     }
 }
 
-impl Receiver {
+impl<P: Protocol> Receiver<P> {
     /// Whether the end of the body has arrived; data may still wait.
     pub fn is_whole(&self) -> bool {
         self.is_whole
     }
 
     /// The stream.
-    pub fn handle(&self) -> &Rc<StreamHandle> {
+    pub fn handle(&self) -> &Rc<StreamHandle<P>> {
         &self.handle
     }
 
@@ -235,7 +231,7 @@ impl Receiver {
     }
 }
 
-impl BodySource for Receiver {
+impl<P: Protocol> BodySource for Receiver<P> {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if !self.chunk.is_empty() || self.is_whole {
             return Poll::Ready(Ok(()));
@@ -294,7 +290,7 @@ impl BodySource for Receiver {
     }
 }
 
-impl Drop for Receiver {
+impl<P: Protocol> Drop for Receiver<P> {
     fn drop(&mut self) {
         let StreamHandle { mux, stream, .. } = &*self.handle;
         let mut shared = mux.shared.borrow_mut();
@@ -303,7 +299,7 @@ impl Drop for Receiver {
     }
 }
 
-impl Sender {
+impl<P: Protocol> Sender<P> {
     /// Whether the peer takes no more now.
     pub fn is_waiting(&self) -> bool {
         self.is_waiting
@@ -348,7 +344,7 @@ impl Sender {
     }
 }
 
-impl BodySink for Sender {
+impl<P: Protocol> BodySink for Sender<P> {
     fn poll_send(
         &mut self,
         cx: &mut Context<'_>,

@@ -8,7 +8,7 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use titan_h2::{Event, Fatal};
+use titan_h2::{Connection, Event, Fatal};
 
 /// How often a peer is forgiven what it was charged for.
 const CALM: Duration = Duration::from_secs(1);
@@ -16,7 +16,7 @@ const CALM: Duration = Duration::from_secs(1);
 /// A connection on its socket, in the hands of its driver.
 pub struct Wire<'c> {
     /// The state of the connection.
-    pub mux: &'c Mux,
+    pub mux: &'c Mux<Connection>,
     /// The socket.
     pub stream: &'c mut Stream,
     /// What has come and was not used yet.

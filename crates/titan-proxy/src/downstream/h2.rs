@@ -3,25 +3,21 @@
 //! The connection's task reads and writes the socket. Each request is served by its own task, which starts only after
 //! everything that has arrived was read: a request that its client resets at once costs nothing more.
 
-use super::{Client, boxed, drain};
-use crate::error_pages::ask_for_document;
-use crate::exchange::{Exchange, Outcome, Record, Verdict};
-use crate::guard::Guard;
+use super::Client;
+use super::streams::{Shared, begin, refused};
 use crate::origin::Origin;
-use crate::scratch::{Lease, Scratch};
-use crate::upgrade::Upgrade;
-use crate::worker::{CurrentSnapshot, Worker};
+use crate::worker::Worker;
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
-use titan_h2::{Code, Event, RequestStart, StreamId};
-use titan_http::{BodyLength, Fields, ResponseHead};
-use titan_io::body::{BodySink, BodySource, ClientState, Content, RequestBody, ResponseSink};
-use titan_io::clock::{Clock, CoarseInstant, Timer};
-use titan_io::error::{Error, Kind, Side};
-use titan_io::mux::{Mux, Progress, Receiver, Sender, StreamHandle, Wire, WireEnd};
-use titan_io::transport::{DROPPED, Transport};
+use std::task::{Context, Poll};
+use titan_h2::{Code, Event};
+use titan_io::clock::{Clock, CoarseInstant};
+use titan_io::error::{Kind, Side};
+use titan_io::mux::{Mux, Progress, Wire, WireEnd};
+use titan_io::transport::Transport;
+
+/// What its streams have in common.
+type H2Shared = Shared<titan_h2::Connection>;
 
 /// Serves a client until the connection ends. Until `deadline` its preface and settings must have come.
 pub(crate) async fn serve(client: &mut Client, deadline: CoarseInstant) {
@@ -74,7 +70,7 @@ impl Drop for Open {
 /// A client connection and how far it has come.
 struct Connection<'c> {
     client: &'c mut Client,
-    shared: Rc<Shared>,
+    shared: Rc<H2Shared>,
     progress: Progress,
     unfinished: Option<PartialFrame>,
     /// Until when a request must have come, where none is served.
@@ -89,13 +85,6 @@ struct PartialFrame {
     /// Where it begins in all that has come.
     at: u64,
     until: CoarseInstant,
-}
-
-/// What the streams of a connection have in common.
-struct Shared {
-    worker: Rc<Worker>,
-    mux: Rc<Mux>,
-    origin: Origin,
 }
 
 /// How a connection ends.
@@ -150,7 +139,7 @@ impl Connection<'_> {
 /// Until when what has come in part must be whole. Not while so much waits for the client that nothing is read.
 fn head_deadline(
     unfinished: &mut Option<PartialFrame>,
-    shared: &Shared,
+    shared: &H2Shared,
     unread: &[u8],
     clock: &Clock,
 ) -> CoarseInstant {
@@ -167,7 +156,7 @@ fn head_deadline(
 /// Until when a client without a request is waited for.
 fn last_moment(
     idle: &mut Option<CoarseInstant>,
-    shared: &Shared,
+    shared: &H2Shared,
     grace: CoarseInstant,
 ) -> CoarseInstant {
     let Shared { worker, mux, .. } = shared;
@@ -180,7 +169,7 @@ fn last_moment(
     (*until).min(io.idle_until(grace))
 }
 
-fn on_event(event: &Event, shared: &Rc<Shared>, served: &mut u32) {
+fn on_event(event: &Event, shared: &Rc<H2Shared>, served: &mut u32) {
     match *event {
         Event::Request { stream, start } => begin(shared, served, stream, Ok(start)),
         Event::Refused { stream, fault } => begin(shared, served, stream, Err(refused(fault))),
@@ -188,307 +177,5 @@ fn on_event(event: &Event, shared: &Rc<Shared>, served: &mut u32) {
             shared.worker.cells().count_failure(refused(fault));
         }
         _ => {}
-    }
-}
-
-/// Serves a request in a task of its own.
-fn begin(
-    shared: &Rc<Shared>,
-    served: &mut u32,
-    stream: StreamId,
-    head: Result<RequestStart, Error>,
-) {
-    let Shared { worker, mux, .. } = &**shared;
-    let snapshot = worker.snapshot();
-    let mut scratch = worker.scratch(&snapshot);
-    scratch.request.clear();
-    mux.connection().take_request(&mut scratch.request);
-    let handle = mux.accept(stream, head.map_or(true, |start| start.end));
-    worker.cells().streams_opened.add(1);
-    *served = served.saturating_add(1);
-    let most = snapshot.limits.requests_per_connection.at_most();
-    if most.is_some_and(|most| *served >= most.get()) {
-        mux.connection().drain();
-    }
-    // Boxed: a task moves its future into place, and out of it, several times.
-    let is_first = *served == 1;
-    let serving =
-        boxed(|| serve_stream(Rc::clone(shared), snapshot, (handle, is_first), scratch, head));
-    drop(tokio::task::spawn_local(serving));
-}
-
-fn refused(fault: titan_h2::Fault) -> Error {
-    Error { side: Side::Downstream, kind: Kind::MalformedStream(fault) }
-}
-
-/// Responds to the request on a stream, or refuses what was none.
-async fn serve_stream(
-    shared: Rc<Shared>,
-    snapshot: CurrentSnapshot,
-    (handle, is_first): (Rc<StreamHandle>, bool),
-    mut scratch: Lease<Scratch>,
-    head: Result<RequestStart, Error>,
-) {
-    let Shared { worker, origin, .. } = &*shared;
-    let timer = worker.io.clock.timer();
-    let Scratch { request, text, .. } = &mut *scratch;
-    let (receiver, sender) = handle.split();
-    let upgrade = head.ok().and_then(|start| start.protocol).map(|protocol| {
-        let protocol = protocol.of(request.fields.text()).to_vec();
-        Upgrade::of_connect(&protocol, request, worker.io.random_id())
-    });
-    let is_held = upgrade.is_some();
-    let declared = head.map_or(None, |start| start.length);
-    let length = match (head, declared) {
-        (Ok(RequestStart { end: true, .. }) | Err(_), _) => BodyLength::None,
-        _ if is_held => BodyLength::None,
-        (Ok(_), Some(length)) => BodyLength::Known(length),
-        (Ok(_), None) => BodyLength::Unknown,
-    };
-    let mut body = Request {
-        receiver,
-        length: declared,
-        is_held,
-        received: 0,
-        guard: &snapshot.guard,
-        part_of_window: snapshot.part_of_window(),
-    };
-    let mut response = Response { sender };
-    let mut refused = head.err();
-    if refused.is_some() {
-        ask_for_document(&mut request.fields);
-    }
-    if handle.is_lost() {
-        refused = Some(Kind::ClientGone.into());
-    } else if length == BodyLength::Known(0) {
-        refused = await_end(&mut body, &timer, snapshot.timeouts.body).await.err();
-    }
-    let outcome = Exchange {
-        worker,
-        snapshot: &snapshot,
-        timer: &timer,
-        origin,
-        request,
-        length,
-        sent_as: length,
-        expects_continue: head.is_ok_and(|start| start.expect_continue),
-        body: &mut body,
-        sink: &mut response,
-        text,
-        upgrade,
-        record: Record::since(is_first.then_some(origin.accepted), head.is_ok()),
-    }
-    .run(refused)
-    .await;
-    let is_unread_tunnel = body.is_held;
-    let mut receiver = body.receiver;
-    let (verdict, is_read) = match outcome {
-        Outcome::Response(verdict) => (verdict, is_unread_tunnel || receiver.is_done()),
-        Outcome::Tunnel(tunnel) => {
-            // It may last for days.
-            drop((snapshot, scratch));
-            let run = tunnel.run(worker, &timer, &mut receiver, &mut response);
-            (Box::pin(run).await, receiver.is_done())
-        }
-    };
-    if verdict == Verdict::Responded && !is_read {
-        // Some clients lose a response that is followed by a reset at once, whatever RFC 9113 section 8.1 says.
-        drain(&mut receiver, &timer, DROPPED).await;
-    }
-    if verdict != Verdict::Responded && response.sender.is_waiting() && !handle.is_lost() {
-        handle.charge_for_stall();
-    }
-    if verdict == (Verdict::Left { is_overdue: true }) {
-        handle.forgive_reset();
-    }
-    worker.cells().streams_closed.add(1);
-    handle.set_farewell(match verdict {
-        Verdict::Responded => Code::NoError,
-        Verdict::Broken | Verdict::Left { .. } => Code::InternalError,
-    });
-}
-
-/// Waits for the end of a request that declares to have no body: sent on at once, it would be on its way
-/// before a body showed that it lies.
-async fn await_end(body: &mut Request<'_>, timer: &Timer, timeout: Duration) -> Result<(), Error> {
-    let deadline = timer.clock().deadline(timeout);
-    poll_fn(|cx| match body.poll_data(cx) {
-        Poll::Ready(result) => Poll::Ready(result),
-        Poll::Pending => timer.poll(cx, deadline).map(|()| Err(Kind::BodyTimeout.into())),
-    })
-    .await
-}
-
-/// The body of a request.
-struct Request<'c> {
-    receiver: Receiver,
-    /// The length that was declared.
-    length: Option<u64>,
-    /// Whether what comes is for a tunnel that is not open yet.
-    is_held: bool,
-    received: u64,
-    guard: &'c Guard,
-    /// What is this stream's of the connection's window, where all streams want the same.
-    part_of_window: usize,
-}
-
-impl BodySource for Request<'_> {
-    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        if self.is_held {
-            return Poll::Ready(Ok(()));
-        }
-        ready!(self.receiver.poll_data(cx))?;
-        if self.receiver.is_whole() {
-            self.guard.admit_trailers(self.receiver.trailers_mut())?;
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    fn data(&self) -> &[u8] {
-        self.receiver.data()
-    }
-
-    fn consume(&mut self, count: usize) {
-        self.received += count as u64;
-        self.receiver.consume(count);
-    }
-
-    fn is_done(&self) -> bool {
-        self.is_held || self.receiver.is_done()
-    }
-
-    fn is_last(&self) -> bool {
-        self.receiver.is_last()
-    }
-
-    fn trailers(&self) -> &Fields {
-        self.receiver.trailers()
-    }
-
-    fn open_tunnel(&mut self) {
-        self.is_held = false;
-    }
-}
-
-impl RequestBody for Request<'_> {
-    fn poll_ahead(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<Result<(), Error>> {
-        // What all streams of a connection hold back must not use up the window that they share.
-        self.receiver.poll_ahead(cx, wanted.min(self.part_of_window))
-    }
-
-    fn ahead(&self) -> usize {
-        self.receiver.ahead()
-    }
-
-    fn rest(&self) -> Option<usize> {
-        self.receiver.rest()
-    }
-
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<ClientState> {
-        self.receiver.handle().poll_lost(cx).map(|()| ClientState::Broken)
-    }
-
-    fn poll_lost(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.receiver.handle().poll_lost(cx)
-    }
-
-    fn is_broken(&self) -> bool {
-        self.receiver.handle().is_lost()
-    }
-
-    fn is_abandoned(&self) -> bool {
-        // What is not read of one stream does not stand in the way of the next.
-        false
-    }
-
-    fn set_limit(&mut self, bytes: u64) -> Result<(), Error> {
-        self.receiver.set_limit(bytes);
-        match self.length {
-            Some(length) if length > bytes => Err(Kind::BodyTooLarge.into()),
-            _ => Ok(()),
-        }
-    }
-
-    fn received(&self) -> u64 {
-        self.received
-    }
-}
-
-/// The response to the request on a stream.
-struct Response {
-    sender: Sender,
-}
-
-impl BodySink for Response {
-    fn poll_send(
-        &mut self,
-        cx: &mut Context<'_>,
-        data: &[u8],
-        is_last: bool,
-    ) -> Poll<Result<usize, Error>> {
-        self.sender.poll_send(cx, data, is_last)
-    }
-
-    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        self.sender.poll_flush(cx)
-    }
-
-    fn poll_end(&mut self, cx: &mut Context<'_>, trailers: &Fields) -> Poll<Result<(), Error>> {
-        self.sender.poll_end(cx, trailers)
-    }
-
-    fn written(&self) -> u64 {
-        self.sender.written()
-    }
-
-    fn insist(&mut self) {
-        self.sender.insist();
-    }
-}
-
-impl ResponseSink for Response {
-    fn interim(&mut self, head: &ResponseHead) {
-        self.sender.send_response(head, None, false);
-    }
-
-    fn start(&mut self, head: &ResponseHead, content: Content) {
-        let Content { length, declared } = content;
-        match length {
-            BodyLength::None => self.sender.send_response(head, declared, true),
-            BodyLength::Known(known) => self.sender.send_response(head, Some(known), known == 0),
-            BodyLength::Unknown => self.sender.send_response(head, None, false),
-        }
-    }
-
-    fn start_tunnel(&mut self, head: &ResponseHead) {
-        self.sender.send_response(head, None, false);
-    }
-
-    fn is_started(&self) -> bool {
-        self.sender.is_started()
-    }
-
-    fn close_after(&mut self) {
-        // The other streams have nothing to do with what went wrong on this one.
-    }
-
-    fn sent(&self) -> u64 {
-        self.sender.written()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn size_of_future<A, B, C, D, E, F>(_: fn(A, B, C, D, E) -> F) -> usize {
-        size_of::<F>()
-    }
-
-    /// It is as large as the deepest of what it awaits. What only few requests need belongs into a box.
-    #[test]
-    fn a_stream_has_no_room_to_spare() {
-        let bytes = size_of_future(serve_stream);
-        assert!(bytes <= 4624, "{bytes} bytes for each request under way");
     }
 }

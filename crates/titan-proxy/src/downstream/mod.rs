@@ -3,6 +3,7 @@
 mod h1;
 mod h2;
 pub(crate) mod raw;
+mod streams;
 
 use crate::origin::Origin;
 use crate::worker::Worker;
