@@ -45,7 +45,7 @@ use things::Things;
 use titan_observe::events::Dropped;
 use titan_proxy::{Cells, Counter, Metrics, ProcessFigures, Status};
 
-const OF_WORKER: [Family; 14] = [
+const OF_WORKER: [Family; 20] = [
     Family::counter("titan_connections_accepted_total", "Client connections accepted."),
     Family::counter("titan_connections_closed_total", "Client connections closed."),
     Family::counter(
@@ -73,14 +73,28 @@ const OF_WORKER: [Family; 14] = [
         "Client connections on which HTTP/2 was chosen.",
     ),
     Family::counter("titan_http2_connections_closed_total", "Client connections of HTTP/2 closed."),
+    Family::counter(
+        "titan_http3_connections_opened_total",
+        "Client connections of HTTP/3 whose handshake succeeded.",
+    ),
+    Family::counter("titan_http3_connections_closed_total", "Client connections of HTTP/3 closed."),
+    Family::counter("titan_http3_streams_opened_total", "HTTP/3 requests that clients began."),
+    Family::counter("titan_http3_streams_closed_total", "HTTP/3 requests ended."),
+    Family::counter(
+        "titan_quic_datagrams_handed_over_total",
+        "Datagrams that came to another worker than the one whose connection they are for.",
+    ),
+    Family::counter("titan_quic_retries_total", "Clients asked to validate their address first."),
 ];
 
 /// What is open: a gauge, and where [`OF_WORKER`] has what was opened and what was closed again.
-const OPEN: [(Family, usize, usize); 4] = [
+const OPEN: [(Family, usize, usize); 6] = [
     (Family::gauge("titan_connections_open", "Open client connections."), 0, 1),
     (Family::gauge("titan_http2_streams_open", "Open HTTP/2 streams of clients."), 8, 9),
     (Family::gauge("titan_tunnels_open", "Open tunnels."), 10, 11),
     (Family::gauge("titan_http2_connections_open", "Open client connections of HTTP/2."), 12, 13),
+    (Family::gauge("titan_http3_connections_open", "Open client connections of HTTP/3."), 14, 15),
+    (Family::gauge("titan_http3_streams_open", "Open HTTP/3 requests of clients."), 16, 17),
 ];
 
 /// In the order of the figures in [`Page::reloads`].
@@ -331,6 +345,12 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         begun,
         h2_opened,
         h2_closed,
+        h3_opened,
+        h3_closed,
+        quic_handed_over,
+        quic_retries,
+        h3_streams_opened,
+        h3_streams_closed,
         streams_opened,
         streams_closed,
         tunnels_opened,
@@ -353,11 +373,13 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
     // Closed first: a connection that comes and goes meanwhile must not make more closed than accepted.
     let [closed, streams_closed, tunnels_closed, h2_closed] =
         [closed, streams_closed, tunnels_closed, h2_closed].map(Counter::get);
+    let [h3_closed, h3_streams_closed] = [h3_closed, h3_streams_closed].map(Counter::get);
     // And those of a kind before all: they are among them.
     let certificates = certificates_refused.get();
     let [refused, failed] = [refused.get(), handshakes_failed.get()];
     let [accepted, received, sent, begun] = [accepted, received, sent, begun].map(Counter::get);
     let [streams, tunnels, h2] = [streams_opened, tunnels_opened, h2_opened].map(Counter::get);
+    let [h3, h3_streams] = [h3_opened, h3_streams_opened].map(Counter::get);
     [
         accepted,
         closed,
@@ -373,5 +395,11 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         tunnels_closed,
         h2,
         h2_closed,
+        h3,
+        h3_closed,
+        h3_streams,
+        h3_streams_closed,
+        quic_handed_over.get(),
+        quic_retries.get(),
     ]
 }

@@ -376,9 +376,11 @@ fn connections(metrics: &Metrics) -> BTreeMap<&'static str, u64> {
         metrics.sum(opened).saturating_sub(closed)
     };
     let h2 = open(|it| it.h2_closed.get(), |it| it.h2_opened.get());
+    let h3 = open(|it| it.h3_closed.get(), |it| it.h3_opened.get());
     let all = open(|it| it.closed.get(), |it| it.accepted.get());
     let tunnels = open(|it| it.tunnels_closed.get(), |it| it.tunnels_opened.get());
-    [("http/1.1", all.saturating_sub(h2)), ("h2", h2), ("tunnels", tunnels)].into()
+    let h1 = all.saturating_sub(h2).saturating_sub(h3);
+    [("http/1.1", h1), ("h2", h2), ("h3", h3), ("tunnels", tunnels)].into()
 }
 
 fn written(document: &impl serde::Serialize) -> String {

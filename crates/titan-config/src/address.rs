@@ -42,7 +42,8 @@ impl ListenAddress {
         }
     }
 
-    fn port(&self) -> Option<u16> {
+    /// Its port; 0 is one that the system chooses. None of a Unix socket.
+    pub fn port(&self) -> Option<u16> {
         match self {
             ListenAddress::Tcp(address) => Some(address.port()),
             ListenAddress::Any(port) => Some(*port),

@@ -370,7 +370,8 @@ const KEYS_OF: &[(&str, &[&str], &str)] = &[
 
 const ACCESS_LOG: &str = "write `access_log` at the top level of the file: `access_log: stdout`, or `access_log: { file: PATH }`";
 const CHECKS: &str = "`health` probes endpoints: `health: { probe: { http: /up } }`";
-const NO_HTTP3: &str = "there is no HTTP/3 yet; `protocols` of a listener takes `h1` and `h2`";
+const HTTP3: &str =
+    "HTTP/3 is one of the `protocols` of a listener with TLS: `protocols: [h3, h2, h1]`";
 
 const KEYS: &[(&str, &str)] = &[
     (
@@ -414,8 +415,8 @@ const KEYS: &[(&str, &str)] = &[
     ("circuitBreaker", "did you mean `circuit_breaker`?"),
     ("circuit_breakers", "did you mean `circuit_breaker`?"),
     ("outlier_detection", "`ejection` takes endpoints out whose requests fare badly"),
-    ("http3", NO_HTTP3),
-    ("quic", NO_HTTP3),
+    ("http3", HTTP3),
+    ("quic", HTTP3),
     ("middlewares", "to apply policies to a route, list their names in `apply`"),
     ("plugins", "define policies in `policies`, and list their names in `apply` of the route"),
 ];

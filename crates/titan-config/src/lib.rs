@@ -234,7 +234,7 @@ pub use health::{Ejection, GrpcProbe, HealthCheck, HttpProbe, InitialHealth, Pro
 pub use hedge::{Hedge, HedgeDelay};
 pub use host::HostPattern;
 pub use limits::{FieldNames, Limits};
-pub use listener::{Listener, Protocols, ProxyProtocol};
+pub use listener::{AltSvc, Listener, Protocols, ProxyProtocol};
 pub use listener_set::ListenerSet;
 pub use listing::{ListedPath, ListedRoute, RouteTable};
 pub use location::{FileId, Location, Span};

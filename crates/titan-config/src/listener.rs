@@ -8,13 +8,14 @@ use crate::location::{Location, Span};
 use crate::node::Node;
 use crate::quantity::Cap;
 use crate::read::{At, Read, Reading, at, default, optional, required};
-use crate::readers::{cap, one_or_list, short_for, switch_or, whole, words};
+use crate::readers::{cap, duration, one_or_list, short_for, switch_or, whole, words};
 use crate::section::{section, section_of};
 use crate::share::{Share, shares};
 use crate::tls::{Tls, tls};
 use crate::tls_route::{TlsMode, TlsRoute, TlsRouteDraft, tls_routes};
 use crate::token::{Name, name};
 use std::num::{NonZeroU16, NonZeroU32};
+use std::time::Duration;
 
 /// A socket that clients connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub struct Listener {
     pub tls_routes: Vec<TlsRoute>,
     /// What is spoken.
     pub protocols: Protocols,
+    /// How responses tell clients of HTTP/3; `None` where they do not, or where it is not spoken.
+    pub alt_svc: Option<AltSvc>,
     /// The port of HTTPS that every request is sent to instead of being served.
     pub redirect_to_https: Option<NonZeroU16>,
     /// Connections open at the same moment, over all workers.
@@ -48,6 +51,8 @@ pub struct Protocols {
     pub h1: bool,
     /// HTTP/2.
     pub h2: bool,
+    /// HTTP/3, on the UDP port of the same number.
+    pub h3: bool,
 }
 
 section! {
@@ -57,6 +62,18 @@ section! {
         /// The load balancers in front. A connection from one of them is closed unless it starts with a PROXY header;
         /// from any other peer such a header is a bad request.
         pub from: Vec<Cidr> = required(one_or_list(cidr(), 1..=MAX_NETWORKS)),
+    }
+}
+
+section! {
+    "alt_svc", "Alt-Svc settings", Any;
+    /// What responses of a listener with `h3` tell clients of HTTP/3 (RFC 7838), as `Alt-Svc: h3=":443"; ma=86400`: clients use it for
+    /// requests to the same host as long as they remember that, and need no DNS record for it.
+    pub struct AltSvc {
+        /// How long clients remember it; `0s` has them forget it.
+        pub max_age: Duration = default("24h", duration(Duration::ZERO..=MOST_ALT_SVC)),
+        /// The UDP port that clients reach, where something in front of the gateway maps ports.
+        pub port: Option<NonZeroU16> = optional("that of `address`", whole(1..=65_535)),
     }
 }
 
@@ -86,9 +103,13 @@ section! {
         /// port. Only without `tls`. A request without a host gets 400; routes are not consulted.
         pub(crate) redirect_to_https: Option<NonZeroU16> =
             default("false", switch_or(HTTPS, whole(1..=65_535))),
-        /// The versions of HTTP: `h1` (HTTP/1.1) and `h2` (HTTP/2). With TLS the handshake chooses (ALPN) and prefers
-        /// `h2`; without TLS, clients with prior knowledge may start with HTTP/2. An `Upgrade` to HTTP/2 is ignored.
+        /// The versions of HTTP: `h1` (HTTP/1.1), `h2` (HTTP/2) and `h3` (HTTP/3). With TLS the handshake chooses (ALPN) and prefers
+        /// `h2`; without TLS, clients with prior knowledge may start with HTTP/2. An `Upgrade` to HTTP/2 is ignored. `h3` needs `tls`, and
+        /// is served on the UDP port of the same number: firewalls and balancers in front have to let UDP through.
         pub(crate) protocols: Option<Protocols> = optional("`[h2, h1]`", protocols()),
+        /// Whether responses tell clients of HTTP/3, and how: `false`, `true`, or settings. Without `h3` it means nothing.
+        pub(crate) alt_svc: Option<AltSvc> =
+            default("true", switch_or(ALT_SVC, section_of::<AltSvc>())),
         /// Open connections, over all workers; beyond this, new ones are closed. The last eighth is reserved for
         /// clients with few connections, so that no single client takes them all; addresses in
         /// `forwarding.trusted_proxies` are exempt from that. An idle connection costs about 1 KiB, with HTTP/2 about 5
@@ -101,6 +122,9 @@ section! {
     }
 }
 
+/// What `alt_svc: true` is.
+const ALT_SVC: AltSvc = AltSvc { max_age: Duration::from_hours(24), port: None };
+const MOST_ALT_SVC: Duration = Duration::from_hours(365 * 24);
 const HTTPS: NonZeroU16 = NonZeroU16::new(443).expect("it is not 0");
 
 const MAX_CONNECTIONS: i64 = 16 << 20;
@@ -116,12 +140,18 @@ pub(crate) struct ListenerDraft {
 }
 
 fn protocols() -> impl Read<Value = Protocols> {
-    const H1: Protocols = Protocols { h1: true, h2: false };
-    const H2: Protocols = Protocols { h1: false, h2: true };
-    const NONE: Protocols = Protocols { h1: false, h2: false };
-    let both = |a: Protocols, b: &Protocols| Protocols { h1: a.h1 | b.h1, h2: a.h2 | b.h2 };
-    one_or_list(words(&[("h1", H1), ("h2", H2)]), 1..=2)
-        .map(move |protocols| protocols.iter().fold(NONE, both))
+    const NONE: Protocols = Protocols { h1: false, h2: false, h3: false };
+    const WORDS: &[(&str, Protocols)] = &[
+        ("h1", Protocols { h1: true, ..NONE }),
+        ("h2", Protocols { h2: true, ..NONE }),
+        ("h3", Protocols { h3: true, ..NONE }),
+    ];
+    let with = |a: Protocols, b: &Protocols| Protocols {
+        h1: a.h1 | b.h1,
+        h2: a.h2 | b.h2,
+        h3: a.h3 | b.h3,
+    };
+    one_or_list(words(WORDS), 1..=3).map(move |protocols| protocols.iter().fold(NONE, with))
 }
 
 pub(crate) fn listener() -> impl Read<Value = ListenerDraft> {
@@ -137,6 +167,7 @@ fn draft(fields: ListenerFields, node: &Node, to: &mut Reading<'_>) -> Option<Li
         tls_routes,
         tcp,
         protocols,
+        alt_svc,
         redirect_to_https,
         max_connections,
         max_connections_per_client,
@@ -154,6 +185,13 @@ fn draft(fields: ListenerFields, node: &Node, to: &mut Reading<'_>) -> Option<Li
         return to.fail(error.help("put it on a separate listener for HTTP"));
     }
     check_decrypted(&tls_routes, tls.is_some(), to);
+    if protocols.is_some_and(|protocols| protocols.h3)
+        && let Some((why, key, help)) = no_http3(&address, tls.is_some(), proxy_protocol.is_some())
+    {
+        let error = Diagnostic::error(node.key_span("protocols"), why);
+        let error = error.label("`h3` is HTTP/3").also(node.key_span(key), "of this listener");
+        return to.fail(error.help(help));
+    }
     let above = [
         ("tls", tls.is_some()),
         ("tls_routes", !tls_routes.is_empty()),
@@ -168,19 +206,47 @@ fn draft(fields: ListenerFields, node: &Node, to: &mut Reading<'_>) -> Option<Li
     }
     let tls_routes: Vec<_> = tls_routes.into_iter().chain(tcp.map(TlsRouteDraft::tcp)).collect();
     let name_span = name.as_ref().map_or(address_span, |name| name.span);
+    let protocols = protocols.unwrap_or(Protocols { h1: true, h2: true, h3: false });
     let listener = Listener {
         name: name.map_or_else(|| address.to_string(), |name| name.value.as_str().to_owned()),
         address,
         proxy_protocol,
         tls,
         tls_routes: tls_routes.iter().map(|draft| draft.route.clone()).collect(),
-        protocols: protocols.unwrap_or(Protocols { h1: true, h2: true }),
+        protocols,
+        alt_svc: alt_svc.filter(|_| protocols.h3),
         redirect_to_https,
         max_connections,
         max_connections_per_client,
         location: node.span.start,
     };
     Some(ListenerDraft { listener, name_span, address_span, tls_routes })
+}
+
+/// Why a listener cannot speak HTTP/3, the key that is in its way, and what to do.
+fn no_http3(
+    address: &ListenAddress,
+    has_tls: bool,
+    has_header: bool,
+) -> Option<(&'static str, &'static str, &'static str)> {
+    match address {
+        ListenAddress::Unix(_) => Some((
+            "HTTP/3 needs a UDP port",
+            "address",
+            "listen at an IP address, or leave `h3` out",
+        )),
+        _ if !has_tls => Some((
+            "HTTP/3 is always encrypted (RFC 9114 section 3.1)",
+            "address",
+            "set `tls: { certificates: ... }` on the listener, or leave `h3` out",
+        )),
+        _ if has_header => Some((
+            "connections of HTTP/3 carry no PROXY protocol header",
+            "proxy_protocol",
+            "put `h3` on a separate listener without `proxy_protocol`",
+        )),
+        _ => None,
+    }
 }
 
 /// What the gateway decrypts needs its certificates.

@@ -138,7 +138,7 @@ fn what_was_probably_meant_is_said() {
             section("upstreams: { a: { endpoints: a:1, circuitBreaker: {} } }"),
             "did you mean `circuit_breaker`?",
         ),
-        (section("http3: true"), "there is no HTTP/3 yet"),
+        (section("http3: true"), "HTTP/3 is one of the `protocols`"),
     ] {
         assert!(says.contains(wanted), "{wanted}: {says}");
     }

@@ -48,6 +48,8 @@ pub struct Connection {
     streams: StreamMap<Stream>,
     /// The number of the next request of the client.
     next: u64,
+    /// Requests that have begun, in their order, and whose heads have perhaps not come.
+    headless: VecDeque<StreamId>,
     /// The peer's streams in one direction.
     unis: StreamMap<control::UniStream>,
     settings: Option<Settings>,
@@ -136,6 +138,7 @@ impl Connection {
         self.floods.calm(seconds);
         if self.streams.is_empty() {
             self.streams.shrink_to_fit();
+            self.headless = VecDeque::new();
             self.dirty = Vec::new();
             self.closings.shrink_to_fit();
             self.levels.shrink_to_fit();
@@ -153,6 +156,7 @@ impl Connection {
             failed: None,
             streams: StreamMap::default(),
             next: 0,
+            headless: VecDeque::new(),
             unis: StreamMap::default(),
             settings: None,
             floods: Floods::new(limits.flood_budget),

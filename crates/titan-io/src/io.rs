@@ -58,7 +58,7 @@ impl Io {
     }
 
     /// Until when a drain waits for what a client sends first, if it can send that from now on.
-    pub(crate) fn grace(&self) -> CoarseInstant {
+    pub fn grace(&self) -> CoarseInstant {
         self.clock.deadline(LAST_REQUEST)
     }
 

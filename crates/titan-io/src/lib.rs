@@ -18,7 +18,8 @@
 //! | transforming a body while it passes | [`transform`] |
 //! | holding a request body in memory, to send it again | [`held_body`] |
 //! | an HTTP/1.1 message on a socket | [`message`] |
-//! | an HTTP/2 connection and its streams | [`mux`] |
+//! | a connection of HTTP/2 or HTTP/3 and its streams | [`mux`] |
+//! | QUIC: sockets, connections, HTTP/3 over them | [`quic`] |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
 
@@ -67,3 +68,5 @@ pub mod held_body;
 pub mod message;
 
 pub mod mux;
+
+pub mod quic;

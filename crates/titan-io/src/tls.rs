@@ -46,6 +46,8 @@ pub enum Refused {
 
 /// HTTP/2 as handshakes name it (RFC 9113 section 3.1).
 pub const H2: &[u8] = b"h2";
+/// HTTP/3 as TLS calls it (RFC 9114 section 3.1).
+pub const H3: &[u8] = b"h3";
 /// HTTP/1.1 as handshakes name it (RFC 7301 section 6).
 pub const HTTP11: &[u8] = b"http/1.1";
 

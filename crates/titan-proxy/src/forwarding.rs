@@ -367,6 +367,11 @@ impl Forwarding {
         {
             head.fields.set_named(b"Strict-Transport-Security", hsts.as_bytes())?;
         }
+        if origin.scheme == Scheme::Https
+            && let Some(alt_svc) = &*origin.listener_policy.alt_svc()
+        {
+            head.fields.set_named(b"Alt-Svc", alt_svc.as_bytes())?;
+        }
         self.name_server(head)
     }
 

@@ -5,7 +5,7 @@ use crate::listener_id::ListenerId;
 use crate::listener_policy::ListenerPolicy;
 use crate::origin::PresentedCertificate;
 use crate::proxy_protocol;
-use crate::socket::{Acceptor, ListenSocket};
+use crate::socket::{Acceptor, BoundSocket};
 use crate::tls_route::TlsRoute;
 use crate::worker::{CurrentSnapshot, OpenConnection, Worker};
 use arc_swap::ArcSwap;
@@ -25,6 +25,7 @@ use titan_config::TlsMode;
 use titan_http::Scheme;
 use titan_io::clock::{CoarseInstant, TICK};
 use titan_io::network::ClientNetwork;
+use titan_io::quic::Handover;
 use titan_io::registry::Registry;
 use titan_io::shares::{ClientCounter, Shares};
 use titan_io::stream::{Agreed, Stream};
@@ -32,9 +33,11 @@ use titan_io::tls::{self, Alert, Alpn, BadCredentials, Files, Refused, ServerTls
 use titan_io::transport::Transport;
 use tokio::sync::mpsc;
 
-/// A listening socket of one worker. It may have several of one listener.
+/// A bound socket of one worker. It may have several of one listener.
 pub(crate) struct Listener {
-    pub(crate) socket: ListenSocket,
+    /// Which side of which listener it is.
+    pub(crate) id: ListenerId,
+    pub(crate) socket: BoundSocket,
     pub(crate) state: Arc<ListenerState>,
 }
 
@@ -65,6 +68,8 @@ pub(crate) struct ListenerState {
     used: Shares,
     /// Connections by client; only looked at where the configuration limits them.
     by_client: Mutex<HashMap<ClientNetwork, u32>>,
+    /// The UDP sockets of all workers.
+    handover: Arc<Handover>,
 }
 
 /// The settings of a listener, ready to be in force.
@@ -128,6 +133,7 @@ impl ListenerState {
             open: AtomicU32::new(0),
             used: Shares::default(),
             by_client: Mutex::default(),
+            handover: Arc::default(),
         }
     }
 
@@ -208,8 +214,13 @@ impl Listener {
         worker: Rc<Worker>,
         mut orders: mpsc::Receiver<ListenerOrder>,
     ) -> io::Result<()> {
-        let Listener { socket, state } = self;
-        let socket = Acceptor::new(socket)?;
+        let Listener { id, socket, state } = self;
+        let socket = match socket {
+            BoundSocket::Listening(socket) => Acceptor::new(socket)?,
+            BoundSocket::Udp(socket) => {
+                return quic::serve((id, state), socket, worker, orders).await;
+            }
+        };
         let done = loop {
             let accepts = worker.accepts();
             let next = poll_fn(|cx| match orders.poll_recv(cx) {
@@ -236,7 +247,7 @@ impl Listener {
                 Next::Accepted(Err(_)) => {}
                 // There is room for all. Where nobody waits for it any more, nobody needs it.
                 Next::Order(Some(ListenerOrder::Lend(borrower))) => {
-                    let _ = borrower.try_send((state.id.clone(), socket.lend()));
+                    let _ = borrower.try_send((id.clone(), socket.lend()));
                 }
                 Next::Order(Some(ListenerOrder::Leave(done))) => {
                     drop((socket, done));
@@ -463,6 +474,8 @@ impl AdmittedConnection {
         }
     }
 }
+
+mod quic;
 
 #[cfg(test)]
 mod drain_tests;

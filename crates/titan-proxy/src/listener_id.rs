@@ -9,6 +9,8 @@ pub(crate) struct ListenerId {
     address: ListenAddress,
     /// How many of the same address stand before it in the file: port 0 may be there more than once.
     before: usize,
+    /// Whether it is the UDP side of the listener.
+    is_udp: bool,
 }
 
 impl ListenerId {
@@ -18,6 +20,7 @@ impl ListenerId {
         let id = |listener: &'_ titan_config::Listener, before| ListenerId {
             address: listener.address.clone(),
             before,
+            is_udp: false,
         };
         let ids = listeners.iter().map(|listener| {
             let count = seen.entry(&listener.address).or_default();
@@ -27,8 +30,18 @@ impl ListenerId {
         ids.collect()
     }
 
+    /// The UDP side of a listener.
+    #[must_use]
+    pub(crate) fn udp(&self) -> ListenerId {
+        ListenerId { is_udp: true, ..self.clone() }
+    }
+
     /// As the configuration writes its address, and how many of that stand before it.
     pub(crate) fn name(&self) -> (String, usize) {
-        (self.address.to_string(), self.before)
+        let prefix = if self.is_udp { UDP } else { "" };
+        (format!("{prefix}{}", self.address), self.before)
     }
 }
+
+/// What stands in front of the address of a UDP side, which no address begins with.
+const UDP: &str = "udp:";

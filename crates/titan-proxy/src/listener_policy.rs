@@ -6,7 +6,7 @@ use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
-use titan_config::Hsts;
+use titan_config::{AltSvc, Hsts};
 use titan_io::tls::{Refused, ServerTls};
 
 /// What a listener requires of its connections.
@@ -20,6 +20,8 @@ pub(crate) struct ListenerPolicy {
     https: AtomicU16,
     /// The value of Strict-Transport-Security.
     hsts: ArcSwapOption<Box<str>>,
+    /// The value of Alt-Svc.
+    alt_svc: ArcSwapOption<Box<str>>,
     /// Which connections are encrypted, and how.
     encryption: ArcSwap<Encryption>,
     /// Grows when there are other rules.
@@ -55,6 +57,7 @@ impl ListenerPolicy {
         self.redirect_to(listener.redirect_to_https);
         let hsts = listener.tls.as_ref().and_then(|tls| tls.hsts.as_ref()).map(hsts);
         self.hsts.store(hsts.map(Arc::new));
+        self.alt_svc.store(alt_svc(listener).map(Arc::new));
         let has_routes = !listener.tls_routes.is_empty();
         self.encryption.store(Arc::new(Encryption { tls: tls.map(Arc::new), has_routes }));
         self.edition.fetch_add(1, Ordering::Release);
@@ -78,6 +81,11 @@ impl ListenerPolicy {
     /// The value of Strict-Transport-Security.
     pub(crate) fn hsts(&self) -> Guard<Option<Arc<Box<str>>>> {
         self.hsts.load()
+    }
+
+    /// The value of Alt-Svc.
+    pub(crate) fn alt_svc(&self) -> Guard<Option<Arc<Box<str>>>> {
+        self.alt_svc.load()
     }
 
     /// What handshakes are held with; `None` without TLS.
@@ -115,6 +123,14 @@ impl ListenerPolicy {
     pub(crate) fn warnings(&self) -> Vec<String> {
         self.tls().map_or_else(Vec::new, |tls| tls.warnings())
     }
+}
+
+/// RFC 7838 section 3. None where the port is chosen by the kernel: nobody reaches that by a name.
+fn alt_svc(listener: &titan_config::Listener) -> Option<Box<str>> {
+    let AltSvc { max_age, port } = listener.alt_svc.as_ref()?;
+    let own = || listener.address.port().and_then(NonZeroU16::new);
+    let port = port.or_else(own)?;
+    Some(format!("h3=\":{port}\"; ma={}", max_age.as_secs()).into())
 }
 
 fn hsts(hsts: &Hsts) -> Box<str> {

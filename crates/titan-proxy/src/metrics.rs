@@ -56,6 +56,18 @@ pub struct Cells {
     pub h2_opened: Counter,
     /// Those of them that are over.
     pub h2_closed: Counter,
+    /// Client connections of HTTP/3 whose handshake is complete.
+    pub h3_opened: Counter,
+    /// Those of them that are over.
+    pub h3_closed: Counter,
+    /// Datagrams that were handed to the worker whose connection they are for.
+    pub quic_handed_over: Counter,
+    /// Clients of QUIC that were asked to show that they receive what is sent to them.
+    pub quic_retries: Counter,
+    /// Requests of HTTP/3.
+    pub h3_streams_opened: Counter,
+    /// Those of them that are over.
+    pub h3_streams_closed: Counter,
     /// Streams of HTTP/2 that clients opened.
     pub streams_opened: Counter,
     /// Those of them that are over.
@@ -164,6 +176,12 @@ impl Cells {
             begun: Counter::default(),
             h2_opened: Counter::default(),
             h2_closed: Counter::default(),
+            h3_opened: Counter::default(),
+            h3_closed: Counter::default(),
+            quic_handed_over: Counter::default(),
+            quic_retries: Counter::default(),
+            h3_streams_opened: Counter::default(),
+            h3_streams_closed: Counter::default(),
             streams_opened: Counter::default(),
             streams_closed: Counter::default(),
             tunnels_opened: Counter::default(),

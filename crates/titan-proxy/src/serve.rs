@@ -84,7 +84,7 @@ async fn serve(
 
 impl Accepting {
     fn begin(&mut self, worker: &Rc<Worker>, listener: Listener) {
-        let id = listener.state.id.clone();
+        let id = listener.id.clone();
         let (orders, received) = mpsc::channel(1);
         self.tasks.spawn_local(listener.serve(Rc::clone(worker), received));
         self.open.entry(id).or_default().push(orders);
@@ -135,7 +135,7 @@ fn check(ended: Result<io::Result<()>, JoinError>) {
 mod tests {
     use super::*;
     use crate::listener::PreparedListener;
-    use crate::socket::ListenSocket;
+    use crate::socket::{BoundSocket, ListenSocket};
     use std::fs::File;
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixListener;
@@ -156,11 +156,12 @@ mod tests {
         // No runtime can wait for a file.
         let file = UnixListener::from(OwnedFd::from(File::open("/dev/null").unwrap()));
         file.set_nonblocking(true).unwrap();
-        let socket = ListenSocket::Unix(file);
+        let socket = BoundSocket::Listening(ListenSocket::Unix(file));
         let id = ListenerId::all(&config.listeners).remove(0);
         let (files, registry) = (crate::Files::default(), Registry::default());
-        let prepared = PreparedListener::new(&config.listeners[0], id, &files, &registry).unwrap();
-        let listener = Listener { socket, state: Arc::clone(prepared.state()) };
+        let prepared =
+            PreparedListener::new(&config.listeners[0], id.clone(), &files, &registry).unwrap();
+        let listener = Listener { id, socket, state: Arc::clone(prepared.state()) };
         let runtime =
             Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
         let runtime = runtime.unwrap();

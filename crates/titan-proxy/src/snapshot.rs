@@ -23,9 +23,11 @@ use titan_config::{
     AccessLog, ByteSize, Config, Importance, Limits, LogDestination, Name, Pressure, Route,
     Timeouts, TraceAlways,
 };
+use titan_http::section::SectionLimits;
 use titan_io::counter::{Counted, Durations};
 use titan_io::exemplar::{self, Exemplars};
 use titan_io::memory::{ClientMemory, UsedMemory};
+use titan_io::quic::QuicLimits;
 use titan_io::registry::Registry;
 use titan_io::tls::{ClientTls, Files};
 use titan_observe::captures::Captures;
@@ -77,6 +79,9 @@ pub(crate) struct Snapshot {
     pub(crate) response_limits: titan_h1::Limits,
     /// What a connection of HTTP/2 may be like.
     pub(crate) stream_limits: titan_h2::Limits,
+    /// Those of HTTP/3, and of QUIC below it.
+    pub(crate) h3_limits: titan_h3::Limits,
+    pub(crate) quic_limits: QuicLimits,
     /// What a connection of HTTP/2 to an endpoint may be like.
     pub(crate) sharing: Sharing,
     /// Which claims are noted of tokens.
@@ -198,6 +203,8 @@ impl Snapshot {
             request_limits: request_limits(&config.limits),
             response_limits: response_limits(&config.limits),
             stream_limits: stream_limits(&config.limits),
+            h3_limits: h3_limits(&config.limits),
+            quic_limits: quic_limits(&config.limits, &config.timeouts),
             sharing: Sharing {
                 limits: endpoint_stream_limits(&config.limits),
                 write: config.timeouts.write,
@@ -479,6 +486,38 @@ fn stream_limits(limits: &Limits) -> titan_h2::Limits {
         // A client may take back all of its streams at once.
         flood_budget: titan_h2::Limits::default().flood_budget.max(limits.streams.get()),
         ..titan_h2::Limits::default()
+    }
+}
+
+/// The same for HTTP/3.
+fn h3_limits(limits: &Limits) -> titan_h3::Limits {
+    let streams = limits.streams.get();
+    titan_h3::Limits {
+        streams,
+        sections: SectionLimits {
+            head: limits.head.as_usize(),
+            trailers: limits.trailers.as_usize(),
+            fields: limits.fields.get().into(),
+            target: limits.target.as_usize(),
+        },
+        stream_window: limits.stream_window.as_usize(),
+        connection_window: limits.connection_window.as_usize(),
+        // A client may take back all of its streams at once.
+        flood_budget: titan_h3::Limits::default().flood_budget.max(streams),
+        ..titan_h3::Limits::default()
+    }
+}
+
+/// Bytes that were sent to a client and that it has not acknowledged: what a path of 100 Mbit/s holds in 160 ms.
+const SEND_WINDOW: u64 = 2 << 20;
+
+fn quic_limits(limits: &Limits, timeouts: &Timeouts) -> QuicLimits {
+    QuicLimits {
+        streams: limits.streams.get(),
+        stream_window: limits.stream_window.as_u32(),
+        connection_window: limits.connection_window.as_u32(),
+        send_window: SEND_WINDOW,
+        idle: timeouts.idle,
     }
 }
 

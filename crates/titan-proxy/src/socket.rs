@@ -1,9 +1,9 @@
-//! Listening sockets: bound or inherited for all workers, accepted from by one.
+//! Listening sockets: bound or inherited for all workers, accepted from by one; and the UDP sockets beside them.
 
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener as StdUnixListener;
@@ -12,6 +12,14 @@ use std::task::{Context, Poll};
 use titan_config::ListenAddress;
 use titan_io::stream::Stream;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+/// A socket that is bound, not yet part of a runtime.
+pub(crate) enum BoundSocket {
+    /// It listens, and connections are accepted from it.
+    Listening(ListenSocket),
+    /// Datagrams come to it, and connections of QUIC begin with one.
+    Udp(UdpSocket),
+}
 
 /// A socket that is bound and listens, not yet part of a runtime.
 pub(crate) enum ListenSocket {
@@ -35,13 +43,55 @@ pub struct SocketFile {
 /// Device and inode of a file.
 pub type FileIdentity = (u64, u64);
 
+/// What the kernel may hold of datagrams for a socket that a worker has not come to yet. Those of a burst that do not fit are lost.
+pub(crate) const UDP_BUFFER: usize = 4 << 20;
 /// Connections that the kernel may hold before they are accepted.
 const BACKLOG: i32 = 4096;
 
-impl ListenSocket {
-    /// A socket that listens already, from another process. What its queue holds stays there.
-    pub(crate) fn inherited(fd: OwnedFd) -> io::Result<ListenSocket> {
+impl BoundSocket {
+    /// A socket that is bound already, from another process. What its queue holds stays there.
+    pub(crate) fn inherited(fd: OwnedFd) -> io::Result<BoundSocket> {
         let socket = Socket::from(fd);
+        if socket.r#type()? == Type::DGRAM && socket.domain()? != Domain::UNIX {
+            socket.set_nonblocking(true)?;
+            return Ok(BoundSocket::Udp(socket.into()));
+        }
+        ListenSocket::inherited(socket).map(BoundSocket::Listening)
+    }
+
+    /// Whether no other socket has the same queue, as far as this one can tell.
+    pub(crate) fn has_own_queue(socket: &impl AsFd) -> bool {
+        let socket = SockRef::from(socket);
+        socket.domain().is_ok_and(|it| it != Domain::UNIX) && socket.reuse_port().unwrap_or(false)
+    }
+
+    /// Where it is bound; none for a Unix socket.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        match self {
+            BoundSocket::Listening(ListenSocket::Tcp(socket)) => socket.local_addr().ok(),
+            BoundSocket::Listening(ListenSocket::Unix(_)) => None,
+            BoundSocket::Udp(socket) => socket.local_addr().ok(),
+        }
+    }
+
+    /// One more with the same address, for another worker: with a queue of its own where sockets may share the address.
+    fn another(&self) -> io::Result<BoundSocket> {
+        match self {
+            BoundSocket::Listening(socket) => socket.another().map(BoundSocket::Listening),
+            BoundSocket::Udp(socket) if BoundSocket::has_own_queue(socket) => {
+                let (own, address) = (SockRef::from(socket), socket.local_addr()?);
+                let only_v6 = address.is_ipv6() && own.only_v6()?;
+                // Only the user who has bound the first one may bind further ones.
+                let further = shared_udp_socket(address, only_v6).or_else(|_| socket.try_clone());
+                Ok(BoundSocket::Udp(further?))
+            }
+            BoundSocket::Udp(socket) => Ok(BoundSocket::Udp(socket.try_clone()?)),
+        }
+    }
+}
+
+impl ListenSocket {
+    fn inherited(socket: Socket) -> io::Result<ListenSocket> {
         if !socket.is_listener()? || socket.r#type()? != Type::STREAM {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it does not listen"));
         }
@@ -55,16 +105,9 @@ impl ListenSocket {
         })
     }
 
-    /// Whether no other socket has the same queue, as far as this one can tell.
-    pub(crate) fn has_own_queue(socket: &impl AsFd) -> bool {
-        let socket = SockRef::from(socket);
-        socket.domain().is_ok_and(|it| it != Domain::UNIX) && socket.reuse_port().unwrap_or(false)
-    }
-
-    /// One more with the same address, for another worker: with a queue of its own where sockets may share the address.
     fn another(&self) -> io::Result<ListenSocket> {
         match self {
-            ListenSocket::Tcp(socket) if ListenSocket::has_own_queue(socket) => {
+            ListenSocket::Tcp(socket) if BoundSocket::has_own_queue(socket) => {
                 let (own, address) = (SockRef::from(socket), socket.local_addr()?);
                 let only_v6 = address.is_ipv6() && own.only_v6()?;
                 // Only the user who has bound the first one may bind further ones.
@@ -144,9 +187,9 @@ impl AsFd for Acceptor {
 /// Shares inherited sockets out to workers. Each socket has one, or its queue would wait for ever, and each worker gets one at
 /// least.
 pub(crate) fn share_out(
-    inherited: Vec<ListenSocket>,
+    inherited: Vec<BoundSocket>,
     workers: usize,
-) -> io::Result<Vec<Vec<ListenSocket>>> {
+) -> io::Result<Vec<Vec<BoundSocket>>> {
     let mut sockets = inherited;
     let further = sockets.len()..workers;
     let further: Vec<_> = further.map(|_| sockets[0].another()).collect::<io::Result<_>>()?;
@@ -159,8 +202,8 @@ pub(crate) fn share_out(
 }
 
 /// Binds one socket for each worker. They share the port, and the kernel spreads connections over them.
-pub(crate) fn bind(address: &ListenAddress, workers: usize) -> io::Result<Vec<ListenSocket>> {
-    match address {
+pub(crate) fn bind(address: &ListenAddress, workers: usize) -> io::Result<Vec<BoundSocket>> {
+    let sockets = match address {
         ListenAddress::Tcp(address) => bind_tcp(*address, true, workers),
         ListenAddress::Any(port) => {
             let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
@@ -173,7 +216,21 @@ pub(crate) fn bind(address: &ListenAddress, workers: usize) -> io::Result<Vec<Li
             }
         }
         ListenAddress::Unix(path) => bind_unix(path, workers),
-    }
+    }?;
+    Ok(sockets.into_iter().map(BoundSocket::Listening).collect())
+}
+
+/// Binds one UDP socket for each worker, beside TCP sockets that are bound at `bound`. They share the port, and the kernel spreads peers
+/// over them.
+pub(crate) fn bind_udp(
+    address: &ListenAddress,
+    bound: SocketAddr,
+    workers: usize,
+) -> io::Result<Vec<BoundSocket>> {
+    let only_v6 = !matches!(address, ListenAddress::Any(_));
+    // As with TCP: a port that another process has is found out by one socket that does not share it.
+    udp_socket(bound, only_v6)?.bind(&bound.into())?;
+    (0..workers).map(|_| shared_udp_socket(bound, only_v6).map(BoundSocket::Udp)).collect()
 }
 
 fn bind_tcp(address: SocketAddr, only_v6: bool, workers: usize) -> io::Result<Vec<ListenSocket>> {
@@ -209,6 +266,26 @@ fn tcp_socket(address: SocketAddr, only_v6: bool) -> io::Result<Socket> {
         socket.set_only_v6(only_v6)?;
     }
     socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// A socket that shares its port with others like it.
+fn shared_udp_socket(address: SocketAddr, only_v6: bool) -> io::Result<UdpSocket> {
+    let socket = udp_socket(address, only_v6)?;
+    socket.set_reuse_port(true)?;
+    // What the system does not allow it cuts, and a burst is lost sooner.
+    let _ = socket.set_recv_buffer_size(UDP_BUFFER);
+    let _ = socket.set_send_buffer_size(UDP_BUFFER);
+    socket.bind(&address.into())?;
+    Ok(socket.into())
+}
+
+fn udp_socket(address: SocketAddr, only_v6: bool) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(only_v6)?;
+    }
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
@@ -278,13 +355,12 @@ mod tests {
     use super::*;
     use std::net::TcpStream;
 
-    fn bound(workers: usize) -> Vec<ListenSocket> {
+    fn bound(workers: usize) -> Vec<BoundSocket> {
         bind(&ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into()), workers).unwrap()
     }
 
-    fn address(socket: &ListenSocket) -> SocketAddr {
-        let ListenSocket::Tcp(socket) = socket else { panic!("it is bound to TCP") };
-        socket.local_addr().unwrap()
+    fn address(socket: &BoundSocket) -> SocketAddr {
+        socket.address().unwrap()
     }
 
     #[test]
@@ -333,16 +409,18 @@ mod tests {
     fn what_waits_in_an_inherited_socket_is_accepted() {
         let socket = bound(1).remove(0);
         let client = TcpStream::connect(address(&socket)).unwrap();
-        let ListenSocket::Tcp(socket) = socket else { panic!("it is bound to TCP") };
-        let inherited = ListenSocket::inherited(socket.into()).unwrap();
-        let ListenSocket::Tcp(socket) = &inherited else { panic!("it is bound to TCP") };
+        let BoundSocket::Listening(ListenSocket::Tcp(socket)) = socket else { panic!("not TCP") };
+        let inherited = BoundSocket::inherited(socket.into()).unwrap();
+        let BoundSocket::Listening(ListenSocket::Tcp(socket)) = &inherited else {
+            panic!("it is bound to TCP")
+        };
         assert_eq!(socket.accept().unwrap().1, client.local_addr().unwrap());
     }
 
     #[test]
     fn one_that_shares_no_port_is_shared_itself() {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let socket = ListenSocket::inherited(socket.into()).unwrap();
+        let socket = BoundSocket::inherited(socket.into()).unwrap();
         let port = address(&socket);
         let shares = share_out(vec![socket], 3).unwrap();
         assert_eq!(shares.iter().flatten().map(address).collect::<Vec<_>>(), [port; 3]);
@@ -351,7 +429,7 @@ mod tests {
     #[test]
     fn what_does_not_listen_is_refused() {
         let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
-        assert!(ListenSocket::inherited(one.into()).is_err());
-        assert!(ListenSocket::inherited(std::fs::File::open("/dev/null").unwrap().into()).is_err());
+        assert!(BoundSocket::inherited(one.into()).is_err());
+        assert!(BoundSocket::inherited(std::fs::File::open("/dev/null").unwrap().into()).is_err());
     }
 }

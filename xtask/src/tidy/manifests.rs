@@ -18,7 +18,7 @@ const ARROWS: &[Arrows] = &[
     Arrows { from: "titan-config", to: &["titan-http"], never: &["tokio"] },
     Arrows {
         from: "titan-io",
-        to: &["titan-config", "titan-h1", "titan-h2", "titan-http"],
+        to: &["titan-config", "titan-h1", "titan-h2", "titan-h3", "titan-http"],
         never: &["saphyr-parser", "serde", "serde_json"],
     },
     Arrows {
@@ -57,6 +57,7 @@ const ARROWS: &[Arrows] = &[
             "titan-config",
             "titan-h1",
             "titan-h2",
+            "titan-h3",
             "titan-http",
             "titan-io",
             "titan-observe",

@@ -154,9 +154,10 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ("listener", &[
         ("name", Mark::Neutral), ("address", Mark::Exposure), ("proxy_protocol", Mark::Other), ("tls", Mark::Need),
         ("tls_routes", Mark::Other), ("tcp", Mark::Other), ("redirect_to_https", Mark::Need), ("protocols", Mark::Grant),
-        ("max_connections", Mark::Larger), ("max_connections_per_client", Mark::Larger),
+        ("alt_svc", Mark::Neutral), ("max_connections", Mark::Larger), ("max_connections_per_client", Mark::Larger),
     ]),
     ("proxy_protocol", &[("from", Mark::Grant)]),
+    ("alt_svc", &[("max_age", Mark::Neutral), ("port", Mark::Neutral)]),
     ("tls_route", &[("names", Mark::Other), ("mode", Mark::Other), ("upstream", Mark::Neutral)]),
     ("tls", &[
         ("certificates", Mark::Neutral), ("unknown_name", Mark::Scale(&["refuse", "default"])),

@@ -80,7 +80,7 @@ const ROWS: &[Row] = &[
         "listener",
         "protocols",
         "listeners: [{ address: \":1\", protocols: [h2] }]",
-        "protocols: Protocols { h1: false, h2: true }",
+        "protocols: Protocols { h1: false, h2: true, h3: false }",
     ),
     (
         "proxy_protocol",

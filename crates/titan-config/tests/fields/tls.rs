@@ -13,6 +13,17 @@ macro_rules! tls {
     };
 }
 
+/// A listener of HTTP/3 with that.
+macro_rules! h3 {
+    ($setting:literal) => {
+        concat!(
+            "listeners: [{ address: \":1\", tls: { certificates: [{ cert: a.pem, key: a.key }] }, protocols: [h3, h1], ",
+            $setting,
+            " }]"
+        )
+    };
+}
+
 /// A listener with a TLS route.
 macro_rules! passing {
     ($route:literal) => {
@@ -133,6 +144,19 @@ pub(crate) const ROWS: &[Row] = &[
         "preload",
         tls!("hsts: { max_age: 365d, include_subdomains: true, preload: true }"),
         "preload: true",
+    ),
+    ("listener", "alt_svc", h3!("alt_svc: false"), "h3: true }, alt_svc: None"),
+    (
+        "alt_svc",
+        "max_age",
+        h3!("alt_svc: { max_age: 10m }"),
+        "alt_svc: Some(AltSvc { max_age: 600s, port: None })",
+    ),
+    (
+        "alt_svc",
+        "port",
+        h3!("alt_svc: { port: 443 }"),
+        "alt_svc: Some(AltSvc { max_age: 86400s, port: Some(443) })",
     ),
     (
         "listener",

@@ -201,7 +201,7 @@ impl Connection {
     }
 
     /// What comes on a stream is not read to its end: the peer's encoder must not count on sections of it (RFC 9204 section 4.4.2).
-    fn abandon(&mut self, id: StreamId) {
+    pub(super) fn abandon(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         if stream.incoming.half() != Half::Done {
             stream.section = None;

@@ -13,7 +13,7 @@ use crate::stream::{Place, Stream, WaitingSection};
 use std::ops::Range;
 use titan_http::section::{Excess, Extent, Fault};
 use titan_http::stream::{FREE_INTERIM, Half, Incoming, StreamId};
-use titan_http::{Fields, Method, RequestHead, ResponseHead};
+use titan_http::{Fields, Method, RequestHead, ResponseHead, Version};
 
 impl Connection {
     /// Reads on from a stream of a request. `input` is what has come in order and was not consumed, and `is_last` says that nothing comes
@@ -47,6 +47,18 @@ impl Connection {
         stream.section.is_some()
             || stream.held >= self.limits.stream_window
             || is_full && stream.held > 0
+    }
+
+    /// The oldest request whose head has not come whole. It ought to come soon.
+    pub fn oldest_headless(&mut self) -> Option<StreamId> {
+        while let Some(id) = self.headless.front() {
+            let stream = self.streams.get(id);
+            if stream.is_some_and(|it| it.is_heard && it.incoming.half() == Half::Head) {
+                return Some(*id);
+            }
+            self.headless.pop_front();
+        }
+        None
     }
 
     /// `count` bytes of the body of `stream` were used. To be called for all bytes that events have told of, also once the stream is over.
@@ -122,6 +134,8 @@ impl Connection {
                 Part::Head(section) => self.on_section(id, &rest[section], Place::Head { end })?,
                 Part::Data(data) => self.on_data(id, at + data.start..at + data.end, end)?,
                 Part::Trailers(section) => self.on_section(id, &rest[section], Place::Trailers)?,
+                Part::TooLong(is_head) => self.on_too_long(id, is_head)?,
+                Part::Begun => None,
                 Part::Nothing => {
                     self.floods.aside()?;
                     None
@@ -148,6 +162,7 @@ impl Connection {
         }
         let stream = Stream::new(self.peer, Incoming::request(), self.longest_section());
         self.streams.insert(id, stream);
+        self.headless.push_back(id);
         Ok(())
     }
 
@@ -243,6 +258,25 @@ impl Connection {
         self.floods.charge(1)?;
         self.blocked.push(id);
         Ok(None)
+    }
+
+    /// A field section is so long that it is not read: a request is refused with a response, and nothing more of it is wanted.
+    fn on_too_long(&mut self, id: StreamId, is_head: bool) -> Outcome {
+        if !is_head {
+            return self.fail_stream(id, Fault::TrailersTooLarge);
+        }
+        if self.peer == Peer::Server {
+            return self.fail_stream(id, Fault::HeadTooLarge);
+        }
+        self.floods.charge(2)?;
+        self.abandon(id);
+        let Some(stream) = self.streams.get_mut(&id) else { return Ok(None) };
+        stream.is_refused = true;
+        stream.is_heard = false;
+        self.close(id, false, true, Code::NoError);
+        self.request.clear();
+        self.request.version = Version::Http3;
+        Ok(Some(Event::Refused { stream: id, fault: Fault::HeadTooLarge }))
     }
 
     fn on_data(&mut self, id: StreamId, data: Range<usize>, end: bool) -> Outcome {

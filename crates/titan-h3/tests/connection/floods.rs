@@ -93,6 +93,18 @@ fn a_table_that_is_filled_for_nothing_is_a_flood() {
 }
 
 #[test]
+fn frames_that_come_without_their_bytes_are_no_flood() {
+    let mut tested = Tested::begun();
+    tested.hears(0, &headers(POST), false).unwrap();
+    for _ in 0..2000 {
+        // A transport may hand on the beginning of a frame before the rest has come.
+        assert_eq!(tested.hears(0, &[0, 50], false), Ok(vec![]));
+        assert_eq!(tested.hears(0, &[7; 50], false).unwrap().len(), 1);
+        tested.connection.release(id(0), 50);
+    }
+}
+
+#[test]
 fn work_that_gets_done_is_no_flood() {
     let mut tested = Tested::begun();
     for round in 0..2000 {

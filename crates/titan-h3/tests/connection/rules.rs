@@ -86,7 +86,6 @@ fn each_rule_of_a_connection_has_its_code() {
             vec![(6, vec![2, 0x3f, 0xff, 0xff, 0x7f], false)],
         ),
         ("an acknowledgement of nothing", Code::DecoderStream, vec![(6, vec![3, 0x81], false)]),
-        ("a head far too long", Code::ExcessiveLoad, vec![(0, vec![1, 0x80, 0x10, 0, 0], false)]),
     ] {
         // An end is only one of a stream that has begun.
         let streams = match name {
@@ -175,14 +174,23 @@ fn a_head_that_is_too_much_gets_a_response() {
     assert_eq!(events, [Event::Refused { stream: id(0), fault: Fault::HeadTooLarge }]);
     tested.responds(0, b"no");
     assert_eq!((&tested.sent.finished[..], tested.connection.open_streams()), (&[id(0)][..], 0));
+    let endless = tested.hears(8, &[1, 0x80, 0x10, 0, 0], false).unwrap();
+    assert_eq!(endless, [Event::Refused { stream: id(8), fault: Fault::HeadTooLarge }]);
+    tested.responds(8, b"no");
+    assert_eq!(tested.sent.stopped, [(id(8), Code::NoError)], "the rest is not waited for");
+    tested.sent.stopped.clear();
+    let trailers = [headers(POST), vec![1, 0x80, 0x10, 0, 0]].concat();
+    tested.hears(12, &trailers, false).unwrap();
+    assert_eq!(tested.sent.reset, [(id(12), Code::Message)]);
+    tested.sent.stopped.clear();
     let target = [("/".to_owned() + &"a".repeat(9000)).as_str()].concat();
     let lines = [&GET[..3], &[(":path", target.as_str())]].concat();
-    let events = tested.hears(4, &headers(&lines), false).unwrap();
-    assert_eq!(events, [Event::Refused { stream: id(4), fault: Fault::TargetTooLong }]);
-    tested.responds(4, b"no");
-    tested.connection.reset(id(4), Code::NoError);
+    let events = tested.hears(16, &headers(&lines), false).unwrap();
+    assert_eq!(events, [Event::Refused { stream: id(16), fault: Fault::TargetTooLong }]);
+    tested.responds(16, b"no");
+    tested.connection.reset(id(16), Code::NoError);
     tested.flush();
-    assert_eq!(tested.sent.stopped, [(id(4), Code::NoError)], "what is left of it is not wanted");
+    assert_eq!(tested.sent.stopped, [(id(16), Code::NoError)], "what is left of it is not wanted");
     assert_eq!(tested.connection.open_streams(), 0);
 }
 

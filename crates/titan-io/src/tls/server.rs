@@ -3,7 +3,8 @@
 use super::credentials::{BadCredentials, ByName, Files, Revocations, Validity, bad};
 use super::identity::{Identity, sha256};
 use super::tickets::{DIGEST, TicketSecrets, Tickets};
-use super::{Alpn, H2, HTTP11, Refused};
+use super::{Alpn, H2, H3, HTTP11, Refused};
+use quinn_proto::crypto::rustls::QuicServerConfig;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, UnixTime};
@@ -12,8 +13,8 @@ use rustls::server::{
     NoServerSessionStorage, ParsedCertificate, ProducesTickets, WebPkiClientVerifier,
 };
 use rustls::{
-    DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
-    SupportedProtocolVersion, version,
+    CipherSuite, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig,
+    SignatureScheme, SupportedCipherSuite, SupportedProtocolVersion, version,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -71,7 +72,7 @@ impl ServerTls {
         tls: &Tls,
         files: &Files,
     ) -> Result<Arc<ServerConfig>, BadCredentials> {
-        let protocols = Protocols { h1: true, h2: false };
+        let protocols = Protocols { h1: true, h2: false, h3: false };
         let mut config = ServerConfig::clone(&ServerTls::new(tls, protocols, files)?.config);
         config.send_tls13_tickets = 0;
         config.ticketer = Arc::new(NoTickets);
@@ -165,9 +166,22 @@ impl ServerTls {
         }
     }
 
+    /// The same for handshakes of QUIC, which are always of TLS 1.3, and agree on HTTP/3. None where no suite of that is allowed.
+    pub(crate) fn quic(&self) -> Option<Arc<QuicServerConfig>> {
+        let mut config = ServerConfig::clone(&self.config);
+        config.alpn_protocols = vec![H3.to_vec()];
+        config.max_early_data_size = 0;
+        // Initial packets are protected with this suite, whatever is agreed on (RFC 9001 section 5.2).
+        let suites = aws_lc_rs::ALL_CIPHER_SUITES.iter().filter_map(SupportedCipherSuite::tls13);
+        let initial = suites
+            .filter(|suite| suite.common.suite == CipherSuite::TLS13_AES_128_GCM_SHA256)
+            .find_map(rustls::Tls13CipherSuite::quic_suite)?;
+        QuicServerConfig::with_initial(Arc::new(config), initial).ok().map(Arc::new)
+    }
+
     /// Who the client is that has shown `chain` in a handshake, and which edition of the files that was
     /// judged by. A resumed session has shown it in an earlier one: it is judged again.
-    pub(super) fn identify(
+    pub fn identify(
         &self,
         chain: Option<Vec<CertificateDer<'static>>>,
         is_resumed: bool,
@@ -363,7 +377,8 @@ fn server_config(
     // This is how much is skipped of early data that comes with a ticket of another server. None is accepted, and no
     // ticket allows any: rustls does neither for tickets that the server does not store.
     config.max_early_data_size = SKIPPED;
-    let Protocols { h1, h2 } = protocols;
+    // HTTP/3 is agreed on in handshakes of its own.
+    let Protocols { h1, h2, h3: _ } = protocols;
     let spoken = [(h2, H2), (h1, HTTP11)].into_iter().filter(|(is_spoken, _)| *is_spoken);
     config.alpn_protocols = spoken.map(|(_, name)| name.to_vec()).collect();
     Ok(config)

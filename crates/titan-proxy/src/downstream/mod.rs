@@ -2,6 +2,7 @@
 
 mod h1;
 mod h2;
+pub(crate) mod h3;
 pub(crate) mod raw;
 mod streams;
 

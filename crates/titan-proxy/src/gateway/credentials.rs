@@ -43,7 +43,7 @@ fn servers(config: &Config) -> impl Iterator<Item = (&Tls, Protocols, Location)>
     });
     let admin = config.admin.iter().filter_map(|admin| {
         // Where the file says how TLS is spoken, there is a place.
-        Some((admin.tls.as_ref()?, Protocols { h1: true, h2: false }, admin.location?))
+        Some((admin.tls.as_ref()?, Protocols { h1: true, h2: false, h3: false }, admin.location?))
     });
     listeners.chain(admin)
 }

@@ -3,7 +3,7 @@
 use super::{Loading, lock};
 use crate::listener_id::ListenerId;
 use crate::serve::Order;
-use crate::socket::{FileIdentity, ListenSocket, SocketFile};
+use crate::socket::{BoundSocket, FileIdentity, SocketFile};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -64,14 +64,11 @@ impl Inherited {
     }
 
     /// The sockets of a listener; `None` if it is new.
-    pub(super) fn take_sockets(
-        &mut self,
-        id: &ListenerId,
-    ) -> io::Result<Option<Vec<ListenSocket>>> {
+    pub(super) fn take_sockets(&mut self, id: &ListenerId) -> io::Result<Option<Vec<BoundSocket>>> {
         let name = ListenerName::of(id);
         let Some(found) = self.listeners.get_mut(&name) else { return Ok(None) };
         let sockets = std::mem::take(&mut found.sockets);
-        let sockets = sockets.into_iter().map(ListenSocket::inherited);
+        let sockets = sockets.into_iter().map(BoundSocket::inherited);
         let sockets: Vec<_> = sockets.collect::<io::Result<_>>()?;
         if sockets.is_empty() {
             return Ok(None);
@@ -138,16 +135,16 @@ impl Loading {
         for (id, socket) in lent {
             let (sockets, socket) = (sockets.entry(id).or_default(), socket?);
             // Workers that share one queue have the same socket.
-            if sockets.is_empty() || ListenSocket::has_own_queue(&socket) {
+            if sockets.is_empty() || BoundSocket::has_own_queue(&socket) {
                 sockets.push(socket);
             }
         }
         let in_force = self.in_force();
-        let listeners = in_force.listening.files().filter_map(|(state, file)| {
+        let listeners = in_force.listening.files().filter_map(|(id, state, file)| {
             let file = file.map(SocketFile::identity);
             let tickets = state.listener_policy.tls().map(|tls| tls.ticket_secrets());
-            let sockets = sockets.remove(&state.id)?;
-            Some(InheritedListener { name: ListenerName::of(&state.id), sockets, tickets, file })
+            let sockets = sockets.remove(id)?;
+            Some(InheritedListener { name: ListenerName::of(id), sockets, tickets, file })
         });
         let listeners = listeners.collect();
         drop(in_force);

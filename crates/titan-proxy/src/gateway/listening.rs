@@ -5,7 +5,8 @@ use super::inherited::Inherited;
 use super::status::CertificateStatus;
 use crate::listener::{Listener, ListenerState};
 use crate::listener_id::ListenerId;
-use crate::socket::{ListenSocket, SocketFile, bind, share_out};
+use crate::socket::{BoundSocket, SocketFile, bind, bind_udp, share_out};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use titan_config::{Config, ListenAddress};
@@ -27,6 +28,8 @@ pub struct Bound {
 pub(super) struct Listening(Vec<Place>);
 
 struct Place {
+    /// Which side of which listener it is.
+    id: ListenerId,
     bound: Bound,
     /// How many sockets all workers have there.
     sockets: usize,
@@ -62,51 +65,61 @@ impl Listening {
         let mut places = Vec::with_capacity(config.listeners.len());
         let mut added = Vec::new();
         for (index, (listener, state)) in config.listeners.iter().zip(states).enumerate() {
-            let name = listener.name.clone();
-            let (bound, sockets, file) = match self.find(&state.id) {
+            let failed = |error| LoadError::Bind {
+                address: text_of(&listener.address),
+                file: config.file_names.of(listener.location).to_owned(),
+                error,
+            };
+            let mut open = |id: &ListenerId, shares: Vec<Vec<BoundSocket>>| {
+                let count = shares.iter().map(Vec::len).sum();
+                for (worker, sockets) in opened.iter_mut().zip(shares) {
+                    let listeners = sockets.into_iter().map(|socket| Listener {
+                        id: id.clone(),
+                        socket,
+                        state: Arc::clone(state),
+                    });
+                    worker.extend(listeners);
+                }
+                count
+            };
+            let id = state.id.clone();
+            let place = match self.find(&id) {
                 Some(place) => {
-                    let bound = Bound { name, ..place.bound.clone() };
-                    (bound, place.sockets, place.file.clone())
+                    let bound = Bound { name: listener.name.clone(), ..place.bound.clone() };
+                    place.renamed(bound, state)
                 }
                 None => {
-                    let failed = |error| LoadError::Bind {
-                        address: text_of(&listener.address),
-                        file: config.file_names.of(listener.location).to_owned(),
-                        error,
-                    };
-                    let path = match &listener.address {
-                        ListenAddress::Unix(path) => Some(path),
-                        ListenAddress::Tcp(_) | ListenAddress::Any(_) => None,
-                    };
-                    let (shares, file) = match inherited.take_sockets(&state.id).map_err(failed)? {
-                        Some(sockets) => {
-                            let known = path.zip(inherited.file(&state.id));
-                            let file = known.map(|(path, file)| SocketFile::known(path, file));
-                            (share_out(sockets, workers).map_err(failed)?, file)
-                        }
-                        None => {
-                            let sockets = bind(&listener.address, workers).map_err(failed)?;
-                            (alone(sockets), path.and_then(|path| SocketFile::at(path).ok()))
-                        }
-                    };
+                    let (shares, file) =
+                        listen(listener, &id, workers, inherited).map_err(failed)?;
                     let bound = Bound::new(listener, &shares[0][0]);
                     added.push((index, bound.clone()));
-                    let count = shares.iter().map(Vec::len).sum();
-                    for (worker, sockets) in opened.iter_mut().zip(shares) {
-                        let listeners = sockets
-                            .into_iter()
-                            .map(|socket| Listener { socket, state: Arc::clone(state) });
-                        worker.extend(listeners);
-                    }
-                    (bound, count, file)
+                    let sockets = open(&id, shares);
+                    Place { id, bound, sockets, file, state: Arc::clone(state) }
                 }
             };
-            places.push(Place { bound, sockets, file, state: Arc::clone(state) });
+            let udp = state.id.udp();
+            let beside = match self.find(&udp) {
+                _ if !listener.protocols.h3 => None,
+                Some(before) => Some(before.renamed(place.bound.clone(), state)),
+                None => {
+                    let shares = match inherited.take_sockets(&udp).map_err(failed)? {
+                        Some(sockets) => share_out(sockets, workers).map_err(failed)?,
+                        None => {
+                            alone(bind_beside(listener, &place.bound, workers).map_err(failed)?)
+                        }
+                    };
+                    let bound = place.bound.clone();
+                    let sockets = open(&udp, shares);
+                    Some(Place { id: udp, bound, sockets, file: None, state: Arc::clone(state) })
+                }
+            };
+            places.push(place);
+            places.extend(beside);
         }
         let listening = Listening(places);
-        let gone = self.0.iter().filter(|place| listening.find(&place.state.id).is_none());
+        let gone = self.0.iter().filter(|place| listening.find(&place.id).is_none());
         let unused = gone.clone().filter_map(|place| place.file.clone()).collect();
-        let closed = gone.map(|place| place.state.id.clone()).collect();
+        let closed = gone.map(|place| place.id.clone()).collect();
         Ok(Rebound { listening, opened, added, closed, unused })
     }
 
@@ -126,25 +139,32 @@ impl Listening {
 
     /// Where clients can connect.
     pub(super) fn bound(&self) -> Vec<Bound> {
-        self.0.iter().map(|place| place.bound.clone()).collect()
+        self.streams().map(|place| place.bound.clone()).collect()
     }
 
     /// Its listeners, each with its name.
     pub(super) fn states(&self) -> impl Iterator<Item = (&str, &Arc<ListenerState>)> {
-        self.0.iter().map(|place| (place.bound.name.as_str(), &place.state))
+        self.streams().map(|place| (place.bound.name.as_str(), &place.state))
     }
 
-    /// Its listeners, each with the file that is its own.
-    pub(super) fn files(&self) -> impl Iterator<Item = (&Arc<ListenerState>, Option<&SocketFile>)> {
-        self.0.iter().map(|place| (&place.state, place.file.as_ref()))
+    /// What it is bound to, without the UDP sides of listeners.
+    fn streams(&self) -> impl Iterator<Item = &Place> {
+        self.0.iter().filter(|place| place.id == place.state.id)
+    }
+
+    /// The sides of its listeners, each with the file that is its own.
+    pub(super) fn files(
+        &self,
+    ) -> impl Iterator<Item = (&ListenerId, &Arc<ListenerState>, Option<&SocketFile>)> {
+        self.0.iter().map(|place| (&place.id, &place.state, place.file.as_ref()))
     }
 
     /// Leaves those that are taken to another process, with their files. Which ones that are.
     pub(super) fn leave(&mut self, is_taken: impl Fn(&ListenerId) -> bool) -> Vec<ListenerId> {
-        let taken = self.0.iter_mut().filter(|place| is_taken(&place.state.id));
+        let taken = self.0.iter_mut().filter(|place| is_taken(&place.id));
         let left = taken.map(|place| {
             place.file = None;
-            place.state.id.clone()
+            place.id.clone()
         });
         left.collect()
     }
@@ -161,23 +181,58 @@ impl Listening {
     }
 
     fn find(&self, id: &ListenerId) -> Option<&Place> {
-        self.0.iter().find(|place| place.state.id == *id)
+        self.0.iter().find(|place| place.id == *id)
     }
 }
 
+impl Place {
+    /// The same under what may be another name.
+    fn renamed(&self, bound: Bound, state: &Arc<ListenerState>) -> Place {
+        let (id, sockets, file) = (self.id.clone(), self.sockets, self.file.clone());
+        Place { id, bound, sockets, file, state: Arc::clone(state) }
+    }
+}
+
+/// Binds the sockets of a listener, unless they are inherited. With them, by worker, the file of a Unix socket.
+fn listen(
+    listener: &titan_config::Listener,
+    id: &ListenerId,
+    workers: usize,
+    inherited: &mut Inherited,
+) -> io::Result<(Vec<Vec<BoundSocket>>, Option<SocketFile>)> {
+    let path = match &listener.address {
+        ListenAddress::Unix(path) => Some(path),
+        ListenAddress::Tcp(_) | ListenAddress::Any(_) => None,
+    };
+    if let Some(sockets) = inherited.take_sockets(id)? {
+        let known = path.zip(inherited.file(id));
+        let file = known.map(|(path, file)| SocketFile::known(path, file));
+        return Ok((share_out(sockets, workers)?, file));
+    }
+    let sockets = bind(&listener.address, workers)?;
+    Ok((alone(sockets), path.and_then(|path| SocketFile::at(path).ok())))
+}
+
 impl Bound {
-    fn new(listener: &titan_config::Listener, socket: &ListenSocket) -> Bound {
-        let socket_address = match socket {
-            ListenSocket::Tcp(socket) => socket.local_addr().ok(),
-            ListenSocket::Unix(_) => None,
-        };
+    fn new(listener: &titan_config::Listener, socket: &BoundSocket) -> Bound {
+        let socket_address = socket.address();
         let address = socket_address
             .map_or_else(|| text_of(&listener.address), |address| address.to_string());
         Bound { name: listener.name.clone(), address, socket_address }
     }
 }
 
-fn alone(sockets: Vec<ListenSocket>) -> Vec<Vec<ListenSocket>> {
+/// The UDP sockets of a listener, whose port may have been chosen by the kernel.
+fn bind_beside(
+    listener: &titan_config::Listener,
+    bound: &Bound,
+    workers: usize,
+) -> io::Result<Vec<BoundSocket>> {
+    let address = bound.socket_address.ok_or(io::ErrorKind::InvalidInput)?;
+    bind_udp(&listener.address, address, workers)
+}
+
+fn alone(sockets: Vec<BoundSocket>) -> Vec<Vec<BoundSocket>> {
     sockets.into_iter().map(|socket| vec![socket]).collect()
 }
 

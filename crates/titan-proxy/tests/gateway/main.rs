@@ -30,6 +30,7 @@ mod health;
 mod hedging;
 mod hostile;
 mod http2;
+mod http3;
 mod jwt;
 mod kept;
 mod large;

@@ -1,0 +1,31 @@
+//! QUIC (RFC 9000) with HTTP/3 on it.
+//!
+//! ```text
+//! UDP socket --> Endpoint --> connections, each with its task
+//!    ^                           |  quinn-proto: packets, loss, keys
+//!    |                           |  titan-h3: frames, heads
+//!    +---------------------------+  Mux: streams, each with its task
+//! ```
+//!
+//! | in reading order | |
+//! |---|---|
+//! | [`WorkerIds`] | connection ids that name a worker |
+//! | [`Datagrams`], `socket` | what comes and goes on a UDP socket |
+//! | [`QuicServer`] | how handshakes are held, and what a client may use |
+//! | [`Link`] | HTTP/3 on a connection of QUIC |
+//! | [`Endpoint`] | the connections of one socket |
+//! | [`Line`] | one of them, in the hands of its driver |
+
+mod endpoint;
+mod ids;
+mod line;
+mod link;
+mod server;
+mod socket;
+
+pub use endpoint::{Accepted, Arrival, Endpoint, EndpointFigures, Handover};
+pub use ids::WorkerIds;
+pub use line::{Line, LineEnd};
+pub use link::Link;
+pub use server::{QuicLimits, QuicServer};
+pub use socket::Datagrams;

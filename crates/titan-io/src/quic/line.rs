@@ -1,0 +1,208 @@
+//! One connection in the hands of its driver: reads what has come, sends what waits, in time.
+
+use super::endpoint::Accepted;
+use super::link::Link;
+use crate::clock::{Clock, CoarseInstant};
+use crate::mux::Mux;
+use quinn_proto::Transmit;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use titan_h3::{Code, Event, Fatal};
+use tokio::time::{Sleep, sleep_until};
+
+/// A connection that moves.
+pub struct Line {
+    accepted: Accepted,
+    timer: Pin<Box<Sleep>>,
+    /// When the timer wakes.
+    wakes: Instant,
+    /// What the kernel has not taken.
+    unsent: Option<(Transmit, Vec<u8>)>,
+    /// When the peer was last forgiven.
+    calmed: Option<CoarseInstant>,
+}
+
+/// Why nothing more moves on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineEnd {
+    /// The peer has closed it, or is gone.
+    Gone,
+    /// The peer broke a rule, and is told.
+    Broken(Fatal),
+}
+
+/// How often a peer is forgiven what it was charged for.
+const CALM: Duration = Duration::from_secs(1);
+/// Datagrams in one call: as many as the kernel takes, but a burst of them is a loss on most paths.
+const SEGMENTS: usize = 32;
+/// Calls, before others have their turn.
+const CALLS: usize = 16;
+
+impl Line {
+    /// One whose handshake has begun.
+    pub fn new(accepted: Accepted) -> Line {
+        let wakes = Instant::now();
+        let timer = Box::pin(sleep_until(wakes.into()));
+        Line { accepted, timer, wakes, unsent: None, calmed: None }
+    }
+
+    /// The connection, for those who serve its streams.
+    pub fn mux(&self) -> &Rc<Mux<Link>> {
+        &self.accepted.mux
+    }
+
+    /// Waits until the handshake is complete; nothing is read of what comes behind it. False where it has failed.
+    pub fn poll_connected(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        self.accepted.mux.set_driver(cx);
+        loop {
+            let now = self.on_time();
+            let is_connected = self.accepted.mux.connection().hold_handshake();
+            self.tell_endpoint();
+            self.send(cx, now);
+            if is_connected || self.accepted.mux.connection().lost.is_some() {
+                return Poll::Ready(is_connected);
+            }
+            if self.rests(cx) {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Moves what can be moved in both directions; `on_event` gets what no stream takes. Ready only when nothing more will move: then the
+    /// peer is still to be told, by [`Line::poll_drained`].
+    pub fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        clock: &Clock,
+        mut on_event: impl FnMut(Event),
+    ) -> Poll<LineEnd> {
+        self.accepted.mux.set_driver(cx);
+        self.calm(clock);
+        loop {
+            let now = self.on_time();
+            if let Err(fatal) = self.feed(&mut on_event) {
+                self.accepted.mux.connection().close(fatal.code, fatal.why);
+                return Poll::Ready(LineEnd::Broken(fatal));
+            }
+            self.accepted.mux.flush();
+            self.tell_endpoint();
+            self.send(cx, now);
+            if self.accepted.mux.connection().lost.is_some() {
+                return Poll::Ready(LineEnd::Gone);
+            }
+            if self.rests(cx) {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Ends the connection; nothing happens where it has ended.
+    pub fn close(&mut self, code: Code) {
+        self.accepted.mux.connection().close(code, "");
+    }
+
+    /// Ends a connection whose handshake has not come to its end.
+    pub fn give_up(&mut self) {
+        self.accepted.mux.connection().refuse();
+    }
+
+    /// Sends the last word until the peer must have heard it (RFC 9000 section 10.2).
+    pub fn poll_drained(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.accepted.mux.set_driver(cx);
+        loop {
+            let now = self.on_time();
+            let mut connection = self.accepted.mux.connection();
+            while connection.quic.poll().is_some() {}
+            drop(connection);
+            self.tell_endpoint();
+            self.send(cx, now);
+            if self.accepted.mux.connection().quic.is_drained() {
+                return Poll::Ready(());
+            }
+            if self.rests(cx) {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn feed(&self, on_event: &mut impl FnMut(Event)) -> Result<(), Fatal> {
+        while let Some(event) = self.accepted.mux.next()? {
+            on_event(event);
+        }
+        Ok(())
+    }
+
+    /// Lets the connection do what is due. What time it is.
+    fn on_time(&self) -> Instant {
+        let now = Instant::now();
+        let quic = &mut self.accepted.mux.connection().quic;
+        if quic.poll_timeout().is_some_and(|due| due <= now) {
+            quic.handle_timeout(now);
+        }
+        now
+    }
+
+    fn tell_endpoint(&mut self) {
+        let mut connection = self.accepted.mux.connection();
+        while let Some(event) = connection.quic.poll_endpoint_events() {
+            connection.is_drained |= event.is_drained();
+            if let Some(event) = self.accepted.endpoint.handle(self.accepted.handle, event) {
+                connection.quic.handle_event(event);
+            }
+        }
+    }
+
+    fn send(&mut self, cx: &mut Context<'_>, now: Instant) {
+        if let Some((transmit, bytes)) = &self.unsent {
+            if !self.accepted.endpoint.socket.send(transmit, bytes) {
+                return self.accepted.endpoint.await_room(&self.accepted.mux);
+            }
+            self.unsent = None;
+        }
+        let most = self.accepted.endpoint.socket.most_segments().min(SEGMENTS);
+        let mut out = self.accepted.endpoint.out();
+        for _ in 0..CALLS {
+            out.clear();
+            let transmit = self.accepted.mux.connection().quic.poll_transmit(now, most, &mut out);
+            let Some(transmit) = transmit else { return };
+            if !self.accepted.endpoint.socket.send(&transmit, &out) {
+                self.unsent = Some((transmit, out.clone()));
+                return self.accepted.endpoint.await_room(&self.accepted.mux);
+            }
+        }
+        cx.waker().wake_by_ref();
+    }
+
+    /// Sets the timer. Whether nothing is due.
+    fn rests(&mut self, cx: &mut Context<'_>) -> bool {
+        let due = self.accepted.mux.connection().quic.poll_timeout();
+        let Some(due) = due else { return true };
+        // One that wakes too early is set anew then: most are put off again and again.
+        if due < self.wakes || self.timer.is_elapsed() {
+            self.wakes = due;
+            self.timer.as_mut().reset(due.into());
+        }
+        match self.timer.as_mut().poll(cx) {
+            Poll::Pending => true,
+            Poll::Ready(()) if Instant::now() < due => {
+                self.wakes = due;
+                self.timer.as_mut().reset(due.into());
+                self.timer.as_mut().poll(cx).is_pending()
+            }
+            Poll::Ready(()) => false,
+        }
+    }
+
+    fn calm(&mut self, clock: &Clock) {
+        let now = clock.now();
+        let gone_by = now.since(*self.calmed.get_or_insert(now));
+        if gone_by >= CALM {
+            let seconds = u32::try_from(gone_by.as_secs()).unwrap_or(u32::MAX);
+            self.accepted.mux.connection().h3().calm(seconds);
+            self.calmed = Some(now);
+        }
+    }
+}

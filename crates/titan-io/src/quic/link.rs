@@ -1,0 +1,462 @@
+//! HTTP/3 on a connection of QUIC: what has come on its streams goes to the mapping, and what that has to send to the streams.
+
+use crate::mux::{Farewell, Mux, Protocol};
+use bytes::{Bytes, BytesMut};
+use quinn_proto::{Dir, ReadError, StreamEvent, VarInt, WriteError};
+use std::collections::VecDeque;
+use std::time::Instant;
+use titan_h3::{Code, Event, Fatal, Transport};
+use titan_http::stream::{StreamId, StreamMap};
+use titan_http::{Fields, ResponseHead};
+
+/// A connection of QUIC, and HTTP/3 on it.
+pub struct Link {
+    pub(super) quic: quinn_proto::Connection,
+    h3: titan_h3::Connection,
+    /// Streams that may have something to read.
+    readable: VecDeque<StreamId>,
+    /// What was read of streams and not used.
+    unread: StreamMap<Unread>,
+    /// Streams that are not read from until something of what they have told is used.
+    held_back: Vec<StreamId>,
+    /// The stream that is being read from, and what was read.
+    current: Option<(StreamId, Unread)>,
+    /// Whether the endpoint knows that it is over.
+    pub(super) is_drained: bool,
+    /// Why the connection is no more.
+    pub(super) lost: Option<quinn_proto::ConnectionError>,
+}
+
+/// What was read of a stream and not used.
+#[derive(Default)]
+struct Unread {
+    bytes: Bytes,
+    /// What comes behind it: it was read to see whether the stream ends.
+    ahead: Option<Bytes>,
+    end: End,
+}
+
+/// What follows on a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum End {
+    #[default]
+    Unknown,
+    /// Nothing.
+    Last,
+    /// Nothing, and the peer had more to say.
+    Reset(Code),
+    /// It was over before.
+    Gone,
+}
+
+impl Link {
+    /// A client's connection whose handshake has begun.
+    pub(super) fn server(quic: quinn_proto::Connection, limits: titan_h3::Limits) -> Link {
+        Link {
+            quic,
+            h3: titan_h3::Connection::server(limits),
+            readable: VecDeque::new(),
+            unread: StreamMap::default(),
+            held_back: Vec::new(),
+            current: None,
+            is_drained: false,
+            lost: None,
+        }
+    }
+
+    /// HTTP/3's side of it.
+    pub fn h3(&mut self) -> &mut titan_h3::Connection {
+        &mut self.h3
+    }
+
+    /// What the handshake has come to: the protocol and the name that the client has asked for.
+    pub fn server_name(&self) -> Option<Box<str>> {
+        let data = self.quic.crypto_session().handshake_data()?;
+        let data = data.downcast::<quinn_proto::crypto::rustls::HandshakeData>().ok()?;
+        data.server_name.map(String::into_boxed_str)
+    }
+
+    /// The certificates that the client has shown.
+    pub fn shown(&self) -> Option<Vec<rustls::pki_types::CertificateDer<'static>>> {
+        let shown = self.quic.crypto_session().peer_identity()?;
+        shown.downcast::<Vec<rustls::pki_types::CertificateDer<'static>>>().ok().map(|it| *it)
+    }
+
+    /// Ends the connection of a client that is not served.
+    pub fn refuse(&mut self) {
+        self.close(Code::RequestRejected, "");
+    }
+
+    /// Ends the connection with that code.
+    pub(super) fn close(&mut self, code: Code, why: &'static str) {
+        self.quic.close(Instant::now(), varint(code), Bytes::from_static(why.as_bytes()));
+    }
+
+    /// Goes on until the handshake is complete. Whether it is; what has happened behind it is told later.
+    pub(super) fn hold_handshake(&mut self) -> bool {
+        while let Some(event) = self.quic.poll() {
+            match event {
+                quinn_proto::Event::Connected => return true,
+                quinn_proto::Event::ConnectionLost { reason } => self.lost = Some(reason),
+                // A stream could only have begun by early data, which is not taken.
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// The next event, and what it tells of where that is data. None where everything that has come was read.
+    fn next(&mut self) -> Result<Option<(Event, Bytes)>, Fatal> {
+        loop {
+            if let Some((stream, unread)) = self.current.take() {
+                if let Some(told) = self.read(stream, unread)? {
+                    return Ok(Some(told));
+                }
+            } else if let Some(stream) = self.readable.pop_front() {
+                let unread = self.unread.remove(&stream).unwrap_or_default();
+                self.current = Some((stream, unread));
+            } else if let Some(event) = self.quic.poll() {
+                if let Some(event) = self.take(event)? {
+                    return Ok(Some((event, Bytes::new())));
+                }
+            } else {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Something has happened below HTTP/3.
+    fn take(&mut self, event: quinn_proto::Event) -> Result<Option<Event>, Fatal> {
+        match event {
+            quinn_proto::Event::ConnectionLost { reason } => self.lost = Some(reason),
+            quinn_proto::Event::Stream(StreamEvent::Opened { dir }) => {
+                while let Some(stream) = self.quic.streams().accept(dir) {
+                    self.readable.push_back(number(stream));
+                }
+            }
+            quinn_proto::Event::Stream(StreamEvent::Readable { id }) => {
+                return self.on_readable(number(id), id);
+            }
+            quinn_proto::Event::Stream(StreamEvent::Writable { id }) => {
+                self.h3.writable(number(id));
+            }
+            quinn_proto::Event::Stream(StreamEvent::Stopped { id, error_code }) => {
+                return self.h3.peer_stopped(number(id), Code::of(error_code.into_inner()));
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    /// One that is not read from now is only asked whether it was given up.
+    fn on_readable(
+        &mut self,
+        stream: StreamId,
+        id: quinn_proto::StreamId,
+    ) -> Result<Option<Event>, Fatal> {
+        if !self.h3.is_blocked(stream) {
+            self.readable.push_back(stream);
+            return Ok(None);
+        }
+        match self.quic.recv_stream(id).received_reset() {
+            Ok(Some(code)) => {
+                self.unread.remove(&stream);
+                self.h3.peer_reset(stream, Code::of(code.into_inner()))
+            }
+            _ => {
+                self.hold_back(stream);
+                Ok(None)
+            }
+        }
+    }
+
+    fn hold_back(&mut self, stream: StreamId) {
+        if !self.held_back.contains(&stream) {
+            self.held_back.push(stream);
+        }
+    }
+
+    /// Reads on from a stream, as far as the next event or the end of what has come.
+    fn read(
+        &mut self,
+        stream: StreamId,
+        mut unread: Unread,
+    ) -> Result<Option<(Event, Bytes)>, Fatal> {
+        let is_request = id(stream).dir() == Dir::Bi;
+        loop {
+            if is_request && self.h3.is_blocked(stream) {
+                self.hold_back(stream);
+                self.unread.insert(stream, unread);
+                return Ok(None);
+            }
+            let has_more = self.read_ahead(stream, &mut unread);
+            let is_last = unread.end == End::Last && unread.ahead.is_none();
+            let (count, event) = match is_request {
+                true => self.h3.read(stream, &unread.bytes, is_last)?,
+                false => self.h3.read_uni(stream, &unread.bytes, is_last)?,
+            };
+            let used = unread.bytes.split_to(count);
+            if let Some(event) = event {
+                self.current = Some((stream, unread));
+                return Ok(Some((event, used)));
+            }
+            if !is_request && let Some((resumed, event)) = self.h3.resume()? {
+                self.readable.push_back(resumed);
+                if let Some(event) = event {
+                    self.current = Some((stream, unread));
+                    return Ok(Some((event, Bytes::new())));
+                }
+                continue;
+            }
+            if count > 0 || has_more {
+                continue;
+            }
+            return self.pause(stream, unread, is_request);
+        }
+    }
+
+    /// Everything that has come of a stream was read.
+    fn pause(
+        &mut self,
+        stream: StreamId,
+        unread: Unread,
+        is_request: bool,
+    ) -> Result<Option<(Event, Bytes)>, Fatal> {
+        let event = match (unread.end, is_request) {
+            (End::Reset(code), true) => self.h3.peer_reset(stream, code)?,
+            (End::Reset(_), false) => {
+                self.h3.uni_reset(stream)?;
+                None
+            }
+            (End::Unknown, _) => {
+                if !unread.bytes.is_empty() {
+                    self.unread.insert(stream, unread);
+                }
+                None
+            }
+            // What still waits for entries of the table is read again when they have come.
+            (End::Last, true) if self.h3.is_blocked(stream) => {
+                self.unread.insert(stream, unread);
+                None
+            }
+            (End::Last | End::Gone, _) => None,
+        };
+        Ok(event.map(|event| (event, Bytes::new())))
+    }
+
+    /// Takes what has come of a stream: what is at hand, and what follows it, to see whether that is all. Whether there is something new.
+    fn read_ahead(&mut self, stream: StreamId, unread: &mut Unread) -> bool {
+        let mut has_more = false;
+        if let Some(ahead) = unread.ahead.take() {
+            unread.append(ahead);
+            has_more = true;
+        }
+        if unread.end != End::Unknown {
+            return has_more;
+        }
+        let mut receiving = self.quic.recv_stream(id(stream));
+        let Ok(mut chunks) = receiving.read(true) else {
+            unread.end = End::Gone;
+            return has_more;
+        };
+        while unread.ahead.is_none() {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) if has_more => unread.ahead = Some(chunk.bytes),
+                Ok(Some(chunk)) => {
+                    unread.append(chunk.bytes);
+                    has_more = true;
+                }
+                Ok(None) => {
+                    unread.end = End::Last;
+                    has_more = true;
+                    break;
+                }
+                Err(ReadError::Reset(code)) => {
+                    unread.end = End::Reset(Code::of(code.into_inner()));
+                    break;
+                }
+                Err(ReadError::Blocked) => break,
+            }
+        }
+        has_more
+    }
+
+    /// Streams that were held back and are no more are read from again.
+    fn let_go(&mut self) {
+        let Link { h3, held_back, readable, .. } = self;
+        held_back.retain(|stream| {
+            let is_blocked = h3.is_blocked(*stream);
+            if !is_blocked {
+                readable.push_back(*stream);
+            }
+            is_blocked
+        });
+    }
+
+    /// Hands what HTTP/3 has to send to the streams.
+    fn flush(&mut self) {
+        let Link { quic, h3, .. } = self;
+        h3.flush(&mut Streams(quic));
+    }
+}
+
+impl Unread {
+    fn append(&mut self, more: Bytes) {
+        self.bytes = match self.bytes.is_empty() {
+            true => more,
+            false => {
+                let mut joined = BytesMut::with_capacity(self.bytes.len() + more.len());
+                joined.extend_from_slice(&self.bytes);
+                joined.extend_from_slice(&more);
+                joined.freeze()
+            }
+        };
+    }
+}
+
+impl Mux<Link> {
+    /// Reads on and hands what has come to the streams; what opens one, or is about all of them, goes to the driver. None where everything
+    /// was read.
+    ///
+    /// # Errors
+    ///
+    /// The peer has broken a rule: the connection is to be closed.
+    pub(super) fn next(&self) -> Result<Option<Event>, Fatal> {
+        let mut shared = self.shared.borrow_mut();
+        while let Some((event, data)) = shared.connection.next()? {
+            let event = match event {
+                Event::Data { stream, data: range, end } => {
+                    shared.deliver_data(stream, &data[range], end);
+                    continue;
+                }
+                Event::Response { stream, start } => {
+                    shared.deliver_head(stream, start, |link, head| link.h3.take_response(head));
+                    continue;
+                }
+                Event::Trailers { stream } => {
+                    let mut fields = Fields::default();
+                    shared.connection.h3.take_trailers(&mut fields);
+                    shared.deliver_trailers(stream, fields);
+                    continue;
+                }
+                Event::Reset { stream, code, fault } if shared.has(stream) => {
+                    shared.deliver_loss(stream, fault, code == Code::RequestRejected);
+                    continue;
+                }
+                event => event,
+            };
+            return Ok(Some(event));
+        }
+        Ok(None)
+    }
+
+    /// Hands what the streams have left to QUIC, and wakes those that have waited for that.
+    pub(super) fn flush(&self) {
+        self.connection().flush();
+        self.wake_unblocked();
+    }
+}
+
+impl Protocol for Link {
+    fn send_response(
+        &mut self,
+        stream: StreamId,
+        head: &ResponseHead,
+        length: Option<u64>,
+        end: bool,
+    ) {
+        self.h3.send_response(stream, head, length, end);
+    }
+
+    fn send_data(&mut self, stream: StreamId, data: &[u8], end: bool) -> usize {
+        self.h3.send_data(stream, data, end)
+    }
+
+    fn send_trailers(&mut self, stream: StreamId, fields: &Fields) {
+        self.h3.send_trailers(stream, fields);
+    }
+
+    fn is_sending(&self, stream: StreamId) -> bool {
+        self.h3.is_sending(stream)
+    }
+
+    fn release(&mut self, stream: StreamId, count: usize) {
+        self.h3.release(stream, count);
+        self.let_go();
+    }
+
+    fn set_aside(&mut self, stream: StreamId, count: usize) {
+        self.release(stream, count);
+    }
+
+    fn reset(&mut self, stream: StreamId, farewell: Farewell) {
+        let code = match farewell {
+            Farewell::Responded => Code::NoError,
+            Farewell::Failed => Code::Internal,
+            Farewell::Cancelled => Code::RequestCancelled,
+        };
+        self.h3.reset(stream, code);
+        self.unread.remove(&stream);
+    }
+
+    fn forgive_reset(&mut self) {
+        self.h3.forgive_reset();
+    }
+
+    fn charge_for_stall(&mut self, stalls: u32) {
+        let _ = self.h3.charge(self.h3.limits().flood_budget / stalls + 1);
+    }
+
+    fn next_unblocked(&mut self) -> Option<StreamId> {
+        self.h3.next_unblocked()
+    }
+}
+
+/// The streams of a connection, to write to.
+struct Streams<'q>(&'q mut quinn_proto::Connection);
+
+impl Transport for Streams<'_> {
+    fn open(&mut self) -> Option<StreamId> {
+        self.0.streams().open(Dir::Uni).map(number)
+    }
+
+    fn write(&mut self, stream: StreamId, data: &mut Bytes) {
+        let mut sending = self.0.send_stream(id(stream));
+        // Only a call that is refused has it say when there is room again.
+        while !data.is_empty() {
+            match sending.write_chunks(std::slice::from_mut(data)) {
+                Ok(_) => {}
+                Err(WriteError::Blocked) => return,
+                Err(WriteError::Stopped(_) | WriteError::ClosedStream) => data.clear(),
+            }
+        }
+    }
+
+    fn finish(&mut self, stream: StreamId) {
+        let _ = self.0.send_stream(id(stream)).finish();
+    }
+
+    fn reset(&mut self, stream: StreamId, code: Code) {
+        let _ = self.0.send_stream(id(stream)).reset(varint(code));
+    }
+
+    fn stop(&mut self, stream: StreamId, code: Code) {
+        let _ = self.0.recv_stream(id(stream)).stop(varint(code));
+    }
+
+    fn prioritize(&mut self, stream: StreamId, level: i32) {
+        let _ = self.0.send_stream(id(stream)).set_priority(level);
+    }
+}
+
+fn varint(code: Code) -> VarInt {
+    VarInt::from_u64(code.number()).unwrap_or(VarInt::MAX)
+}
+
+fn number(stream: quinn_proto::StreamId) -> StreamId {
+    StreamId::new(VarInt::from(stream).into_inner())
+}
+
+fn id(stream: StreamId) -> quinn_proto::StreamId {
+    quinn_proto::StreamId::from(VarInt::from_u64(stream.number()).unwrap_or(VarInt::MAX))
+}

@@ -1,0 +1,73 @@
+//! How handshakes are held, and what a client may use.
+
+use crate::tls::ServerTls;
+use aws_lc_rs::{hkdf, rand};
+use quinn_proto::{IdleTimeout, ServerConfig, TransportConfig, VarInt};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+/// The bounds of a connection below HTTP/3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuicLimits {
+    /// Requests that a client may have open at the same time.
+    pub streams: u32,
+    /// Bytes that may be on their way, or wait to be read, on one stream.
+    pub stream_window: u32,
+    /// The same for all streams together.
+    pub connection_window: u32,
+    /// Bytes that were sent, and which the client has not acknowledged.
+    pub send_window: u64,
+    /// How long nothing may come from the client.
+    pub idle: Duration,
+}
+
+/// How handshakes are held, and what a client may use.
+#[derive(Clone)]
+pub struct QuicServer(pub(super) Arc<ServerConfig>);
+
+/// Streams in one direction: three of HTTP/3, and some that mean nothing here (RFC 9114 section 6.2).
+const UNI_STREAMS: u32 = 8;
+/// The handshake of a client with a long chain of certificates.
+const CRYPTO_BUFFER: usize = 64 << 10;
+/// Connections whose first datagram has come, and which are not decided on: that is done at once.
+const INCOMING: usize = 64;
+
+impl QuicServer {
+    /// Handshakes as the listener holds them, with these bounds. None where the listener allows no suite of TLS 1.3 that QUIC can use.
+    pub fn new(tls: &ServerTls, limits: &QuicLimits) -> Option<QuicServer> {
+        let mut config = ServerConfig::new(tls.quic()?, token_key()?);
+        config.transport_config(Arc::new(transport(limits)));
+        config.max_incoming(INCOMING);
+        Some(QuicServer(Arc::new(config)))
+    }
+
+    /// Whether it is the very same.
+    pub fn is(&self, other: &QuicServer) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+fn transport(limits: &QuicLimits) -> TransportConfig {
+    let mut config = TransportConfig::default();
+    config
+        .max_concurrent_bidi_streams(VarInt::from_u32(limits.streams))
+        .max_concurrent_uni_streams(VarInt::from_u32(UNI_STREAMS))
+        .stream_receive_window(VarInt::from_u32(limits.stream_window))
+        .receive_window(VarInt::from_u32(limits.connection_window))
+        .send_window(limits.send_window)
+        .max_idle_timeout(IdleTimeout::try_from(limits.idle).ok())
+        .crypto_buffer_size(CRYPTO_BUFFER)
+        // HTTP datagrams (RFC 9297) are not offered.
+        .datagram_receive_buffer_size(None);
+    config
+}
+
+/// What address validation tokens are sealed with: those of one worker are good at all. None where the system has no randomness.
+fn token_key() -> Option<Arc<hkdf::Prk>> {
+    static KEY: LazyLock<Option<Arc<hkdf::Prk>>> = LazyLock::new(|| {
+        let mut secret = [0; 64];
+        rand::fill(&mut secret).ok()?;
+        Some(Arc::new(hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&secret)))
+    });
+    KEY.clone()
+}

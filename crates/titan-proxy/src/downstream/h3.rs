@@ -1,0 +1,181 @@
+//! A client connection that speaks HTTP/3: a task for the connection, and one for each stream.
+
+use super::streams::{ServerProtocol, Shared, begin, refused};
+use crate::metrics::Cells;
+use crate::origin::Origin;
+use crate::worker::Worker;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use titan_h3::{Code, Event, StreamId};
+use titan_http::RequestHead;
+use titan_io::clock::{CoarseInstant, Timer};
+use titan_io::counter::Counter;
+use titan_io::error::Kind;
+use titan_io::quic::{Line, LineEnd, Link};
+
+/// What its streams have in common.
+type H3Shared = Shared<Link>;
+
+/// How long requests are still taken that a client has sent before it could know of a drain: longer than most round trips.
+const LEAVE: Duration = Duration::from_millis(500);
+
+/// Serves a client until the connection ends. The peer is still to be told of that.
+pub(crate) async fn serve(line: &mut Line, worker: &Rc<Worker>, origin: &Origin) {
+    let _open = Open::new(worker);
+    let mux = Rc::clone(line.mux());
+    let shared = Rc::new(Shared { worker: Rc::clone(worker), mux, origin: Origin::clone(origin) });
+    let mut connection = Connection {
+        line,
+        shared: Rc::clone(&shared),
+        timer: worker.io.clock.timer(),
+        grace: worker.io.grace(),
+        headless: None,
+        idle: None,
+        leaves: None,
+        served: 0,
+    };
+    let code = poll_fn(|cx| connection.poll(cx)).await;
+    connection.line.close(code);
+    let mux = &shared.mux;
+    mux.lose();
+    poll_fn(|cx| {
+        mux.set_driver(cx);
+        if mux.handles() == 0 { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// A connection that is counted, until it is dropped.
+struct Open(Rc<Worker>);
+
+impl Open {
+    fn new(worker: &Rc<Worker>) -> Open {
+        worker.cells().h3_opened.add(1);
+        Open(Rc::clone(worker))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.cells().h3_closed.add(1);
+    }
+}
+
+impl ServerProtocol for Link {
+    fn take_request(&mut self, head: &mut RequestHead) {
+        self.h3().take_request(head);
+    }
+
+    fn drain(&mut self) {
+        self.h3().drain();
+    }
+
+    fn streams(cells: &Cells) -> [&Counter; 2] {
+        [&cells.h3_streams_opened, &cells.h3_streams_closed]
+    }
+}
+
+/// A client connection and how far it has come.
+struct Connection<'l> {
+    line: &'l mut Line,
+    shared: Rc<H3Shared>,
+    timer: Timer,
+    /// Until when a drain leaves a connection without a request open.
+    grace: CoarseInstant,
+    /// The oldest request whose head has not come, and until when it must have.
+    headless: Option<(StreamId, CoarseInstant)>,
+    /// Until when a request must have come, where none is served.
+    idle: Option<CoarseInstant>,
+    /// When a client that was told of a drain must know of it.
+    leaves: Option<CoarseInstant>,
+    /// Requests so far.
+    served: u32,
+}
+
+impl Connection<'_> {
+    /// Moves what can be moved in both directions. Ready with the code that the connection is to be closed with.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Code> {
+        self.drain_if_due();
+        let Connection { line, shared, served, .. } = self;
+        let worker = &shared.worker;
+        let clock = &worker.io.clock;
+        match line.poll(cx, clock, |event| on_event(&event, shared, served)) {
+            Poll::Ready(LineEnd::Broken(fatal)) => return Poll::Ready(fatal.code),
+            Poll::Ready(LineEnd::Gone) => return Poll::Ready(Code::NoError),
+            Poll::Pending => {}
+        }
+        let is_over = {
+            let mut link = shared.mux.connection();
+            link.h3().is_over() && link.h3().is_flushed()
+        };
+        if is_over && shared.mux.handles() == 0 {
+            return Poll::Ready(Code::NoError);
+        }
+        let head = self.head_deadline();
+        let last = self.last_moment();
+        let clock = &self.shared.worker.io.clock;
+        if clock.is_past(head) {
+            self.shared.worker.cells().count_failure(Kind::HeadTimeout.into());
+            return Poll::Ready(Code::ExcessiveLoad);
+        }
+        if clock.is_past(last) {
+            return Poll::Ready(Code::NoError);
+        }
+        let leaves = self.leaves.unwrap_or(CoarseInstant::NEVER);
+        self.timer.wake_at(cx, last.min(head).min(leaves));
+        Poll::Pending
+    }
+
+    /// Tells the client to go elsewhere, in two steps.
+    fn drain_if_due(&mut self) {
+        let Connection { shared, leaves, served, .. } = self;
+        let worker = &shared.worker;
+        let clock = &worker.io.clock;
+        let mut link = shared.mux.connection();
+        let h3 = link.h3();
+        let may_end = *served > 0 && !h3.is_leaving();
+        if worker.io.is_draining() || may_end && worker.ends_connections() {
+            h3.drain();
+        }
+        if h3.is_leaving() && clock.is_past(*leaves.get_or_insert_with(|| clock.deadline(LEAVE))) {
+            h3.leave();
+        }
+    }
+
+    /// Until when the head of a request that has begun must be whole.
+    fn head_deadline(&mut self) -> CoarseInstant {
+        let Shared { worker, mux, .. } = &*self.shared;
+        let oldest = mux.connection().h3().oldest_headless();
+        self.headless = oldest.map(|stream| match self.headless {
+            Some(before) if before.0 == stream => before,
+            _ => (stream, worker.io.clock.deadline(worker.snapshot().timeouts.head)),
+        });
+        self.headless.map_or(CoarseInstant::NEVER, |(_, until)| until)
+    }
+
+    /// Until when a client without a request is waited for.
+    fn last_moment(&mut self) -> CoarseInstant {
+        let Shared { worker, mux, .. } = &*self.shared;
+        let io = &worker.io;
+        if mux.handles() > 0 {
+            self.idle = None;
+            return CoarseInstant::NEVER;
+        }
+        let idle = || io.clock.deadline(worker.snapshot().timeouts.idle);
+        let until = *self.idle.get_or_insert_with(idle);
+        until.min(io.idle_until(self.grace))
+    }
+}
+
+fn on_event(event: &Event, shared: &Rc<H3Shared>, served: &mut u32) {
+    match *event {
+        Event::Request { stream, start } => begin(shared, served, stream, Ok(start)),
+        Event::Refused { stream, fault } => begin(shared, served, stream, Err(refused(fault))),
+        Event::Reset { fault: Some(fault), .. } => {
+            shared.worker.cells().count_failure(refused(fault));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,271 @@
+//! The UDP side of a listener: handshakes of QUIC, and the limits on connections that hold for TCP too.
+
+use super::{ConnectionPermit, Done, ListenerOrder, ListenerState};
+use crate::downstream::h3;
+use crate::listener_id::ListenerId;
+use crate::origin::{Origin, PresentedCertificate};
+use crate::worker::{OpenConnection, Worker};
+use std::future::poll_fn;
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use titan_http::Scheme;
+use titan_io::clock::Timer;
+use titan_io::quic::{
+    Arrival, Datagrams, Endpoint, EndpointFigures, Line, QuicLimits, QuicServer, WorkerIds,
+};
+use titan_io::stream::Agreed;
+use titan_io::tls::{Refused, ServerTls};
+use tokio::sync::mpsc;
+
+/// Receives datagrams, and serves each connection in a task of its own. Returns when it is told to close or nobody can tell it any more;
+/// what is open then goes on to its end.
+pub(super) async fn serve(
+    (id, state): (ListenerId, Arc<ListenerState>),
+    socket: UdpSocket,
+    worker: Rc<Worker>,
+    mut orders: mpsc::Receiver<ListenerOrder>,
+) -> io::Result<()> {
+    let lent = socket.try_clone()?;
+    let Some(side) = UdpSide::new(socket, Rc::clone(&worker), state)? else { return Ok(()) };
+    let mut receiving = Receiving { side, datagrams: Datagrams::default(), arrivals: Vec::new() };
+    let done: Option<Done> = loop {
+        let next = poll_fn(|cx| match orders.poll_recv(cx) {
+            Poll::Ready(order) => Poll::Ready(Next::Order(order)),
+            Poll::Pending => receiving.poll(cx).map(Next::Failed),
+        });
+        match next.await {
+            Next::Order(Some(ListenerOrder::Lend(borrower))) => {
+                let duplicate: io::Result<OwnedFd> = lent.try_clone().map(OwnedFd::from);
+                let _ = borrower.try_send((id.clone(), duplicate));
+            }
+            Next::Order(Some(ListenerOrder::Leave(done) | ListenerOrder::Close(done))) => {
+                break Some(done);
+            }
+            Next::Order(None) => break None,
+            Next::Failed(error) => return Err(error),
+        }
+    };
+    receiving.side.is_closing = true;
+    // Connections end in tasks of their own, and need the socket to that end.
+    drop(tokio::task::spawn_local(receiving.finish()));
+    drop(done);
+    Ok(())
+}
+
+enum Next {
+    Order(Option<ListenerOrder>),
+    /// The socket has failed.
+    Failed(io::Error),
+}
+
+/// The UDP side of a listener, on one worker.
+struct UdpSide {
+    endpoint: Rc<Endpoint>,
+    worker: Rc<Worker>,
+    state: Arc<ListenerState>,
+    /// What handshakes are held with.
+    held: Held,
+    /// Whether no connection is accepted any more.
+    is_closing: bool,
+}
+
+/// What handshakes are held with, and what that was made of.
+struct Held {
+    tls: Arc<ServerTls>,
+    limits: QuicLimits,
+    server: QuicServer,
+}
+
+impl Held {
+    fn new(tls: Arc<ServerTls>, limits: QuicLimits) -> Option<Held> {
+        let server = QuicServer::new(&tls, &limits)?;
+        Some(Held { tls, limits, server })
+    }
+}
+
+impl UdpSide {
+    /// None where the listener has no certificates: a reload has just taken them.
+    fn new(
+        socket: UdpSocket,
+        worker: Rc<Worker>,
+        state: Arc<ListenerState>,
+    ) -> io::Result<Option<UdpSide>> {
+        let limits = worker.snapshot().quic_limits;
+        let held = state.listener_policy.tls().and_then(|tls| Held::new(tls, limits));
+        let ids = WorkerIds::of_worker(worker.index());
+        let Some((held, ids)) = held.zip(ids) else { return Ok(None) };
+        let handover = Arc::clone(&state.handover);
+        let endpoint = Endpoint::new(socket, ids, handover, held.server.clone())?;
+        Ok(Some(UdpSide { endpoint, worker, state, held, is_closing: false }))
+    }
+
+    /// Keeps to the configuration that is in force. False where it has no certificates.
+    fn keep_up(&mut self) -> bool {
+        let Some(tls) = self.state.listener_policy.tls() else { return false };
+        let limits = self.worker.snapshot().quic_limits;
+        if Arc::ptr_eq(&tls, &self.held.tls) && limits == self.held.limits {
+            return true;
+        }
+        let Some(held) = Held::new(tls, limits) else { return false };
+        self.endpoint.configure(&held.server);
+        self.held = held;
+        true
+    }
+
+    /// Begins the handshake with a client, unless there are too many.
+    fn admit(&self, arrival: Arrival) {
+        let UdpSide { endpoint, worker, state, .. } = self;
+        let refuse = |arrival| {
+            worker.cells().refused.add(1);
+            endpoint.refuse(arrival);
+        };
+        if self.is_closing || !worker.accepts() {
+            return endpoint.refuse(arrival);
+        }
+        let client = arrival.peer().ip().to_canonical();
+        let Some(mut permit) = state.enter() else { return refuse(arrival) };
+        let forwarding = &worker.snapshot().forwarding;
+        let origin = forwarding.origin(Some(client), Scheme::Https, &state.listener_policy);
+        let is_welcome =
+            (origin.is_trusted() || permit.take_share(client)) && permit.count_client(Some(client));
+        if !is_welcome {
+            return refuse(arrival);
+        }
+        let limits = worker.snapshot().h3_limits;
+        let Some(accepted) = endpoint.accept(arrival, limits) else { return };
+        let connection = AdmittedQuic {
+            line: Line::new(accepted),
+            origin,
+            tls: Arc::clone(&self.held.tls),
+            timer: worker.io.clock.timer(),
+            permit,
+            _open: worker.count_connection(),
+            worker: Rc::clone(worker),
+        };
+        drop(tokio::task::spawn_local(Box::new(connection).converse()));
+    }
+}
+
+/// What has come to a UDP socket.
+struct Receiving {
+    side: UdpSide,
+    datagrams: Datagrams,
+    arrivals: Vec<Arrival>,
+}
+
+/// Batches of datagrams, before the connections that they are for have their turn.
+const BATCHES: usize = 4;
+
+impl Receiving {
+    /// Hands datagrams to their connections, for ever.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        for _ in 0..BATCHES {
+            let Receiving { side, datagrams, arrivals } = self;
+            match side.endpoint.poll_receive(cx, datagrams, arrivals) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(error),
+                Poll::Pending => return Poll::Pending,
+            }
+            self.count();
+            if !self.arrivals.is_empty() {
+                self.admit();
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn count(&self) {
+        let EndpointFigures { handed_over, retries } = self.side.endpoint.take_figures();
+        let cells = self.side.worker.cells();
+        cells.quic_handed_over.add(handed_over);
+        cells.quic_retries.add(retries);
+    }
+
+    fn admit(&mut self) {
+        let keeps_up = self.side.keep_up();
+        for arrival in self.arrivals.drain(..) {
+            match keeps_up {
+                true => self.side.admit(arrival),
+                false => self.side.endpoint.refuse(arrival),
+            }
+        }
+    }
+
+    /// Goes on until the last connection is over.
+    async fn finish(mut self) {
+        let endpoint = Rc::clone(&self.side.endpoint);
+        let over = poll_fn(|cx| endpoint.poll_empty(cx));
+        let failed = poll_fn(|cx| self.poll(cx));
+        tokio::select! {
+            () = over => {}
+            _ = failed => {}
+        }
+    }
+}
+
+/// A connection whose handshake has begun. When dropped, it closes before it stops being counted.
+struct AdmittedQuic {
+    line: Line,
+    origin: Origin,
+    tls: Arc<ServerTls>,
+    timer: Timer,
+    permit: ConnectionPermit,
+    _open: OpenConnection,
+    worker: Rc<Worker>,
+}
+
+impl AdmittedQuic {
+    async fn converse(mut self: Box<Self>) {
+        if self.is_secured().await {
+            Box::pin(h3::serve(&mut self.line, &self.worker, &self.origin)).await;
+        }
+        let AdmittedQuic { mut line, permit, _open, .. } = *self;
+        // Others may have its place; the peer may still have to be told once more.
+        drop((permit, _open));
+        poll_fn(|cx| line.poll_drained(cx)).await;
+    }
+
+    /// Holds the handshake.
+    async fn is_secured(&mut self) -> bool {
+        let AdmittedQuic { line, timer, worker, permit, tls, origin, .. } = self;
+        let deadline = timer.clock().deadline(worker.snapshot().timeouts.handshake);
+        let is_connected = poll_fn(|cx| match line.poll_connected(cx) {
+            Poll::Ready(is_connected) => Poll::Ready(is_connected),
+            Poll::Pending => timer.poll(cx, deadline).map(|()| false),
+        });
+        let policy = &permit.state.listener_policy;
+        let refused = match is_connected.await {
+            false => Refused::Gone,
+            true => {
+                let mut link = line.mux().connection();
+                // Whether an earlier session goes on is not known: what it has shown is judged as if one did.
+                match tls.identify(link.shown(), true) {
+                    Ok(shown) => {
+                        let server_name = link.server_name();
+                        worker.cells().handshakes[1][0].add(1);
+                        let agreed = Agreed { is_tls13: true, is_resumed: false, server_name };
+                        origin.agreed = Some(Rc::new(agreed));
+                        origin.shown = shown.map(PresentedCertificate::new);
+                        return true;
+                    }
+                    Err(refused) => {
+                        link.refuse();
+                        refused
+                    }
+                }
+            }
+        };
+        policy.note_refused(&refused);
+        if matches!(refused, Refused::NoCertificate | Refused::Certificate(_)) {
+            worker.cells().certificates_refused.add(1);
+        }
+        worker.cells().handshakes_failed.add(1);
+        line.give_up();
+        false
+    }
+}
