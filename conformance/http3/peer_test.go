@@ -97,7 +97,7 @@ listeners:
 admin: off
 limits: { head: %[2]d }
 routes:
-  - { prefix: /calls, upstream: calls }
+  - { prefix: /calls.Echo, upstream: calls }
   - { prefix: /, upstream: site }
 upstreams:
   site: "%[3]s"
