@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net/http"
+	"sync"
 	"testing"
 
 	"github.com/quic-go/quic-go/http3"
@@ -31,8 +32,10 @@ func TestWebSocket(t *testing.T) {
 		sends(t, tunnel, maskedFrame(text, []byte("hello")))
 		receives(t, tunnel, text, []byte("hello"))
 		long := noise(7, 70_000)
-		go sends(t, tunnel, maskedFrame(binaryData, long))
+		var sent sync.WaitGroup
+		sent.Go(func() { sends(t, tunnel, maskedFrame(binaryData, long)) })
 		receives(t, tunnel, binaryData, long)
+		sent.Wait()
 		sends(t, tunnel, maskedFrame(closing, []byte{0x03, 0xe8}))
 		receives(t, tunnel, closing, []byte{0x03, 0xe8})
 		if n, err := tunnel.Read(make([]byte, 1)); err != io.EOF {
