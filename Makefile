@@ -16,6 +16,7 @@ DIST := $(CARGO_TARGET_DIR)/dist
 WORKSPACES := . $(patsubst %/Cargo.toml,%,$(wildcard fuzz/Cargo.toml bench/engines/Cargo.toml))
 
 # That of conformance/consul has no code. Those of conformance/kubernetes are checked by `make cluster`: they are built with all of Kubernetes.
+# That of conformance/http3 leaves its tests out where it is not told of a gateway, as `make http3` tells it.
 GO_MODULES = $(shell find . -name go.mod -not -path './target/*' -not -path './conformance/kubernetes/*' -not -path './conformance/consul/*' -printf '%h\n' | sort)
 
 # `go run` builds it once and keeps it; the version is named so that every machine finds the same.
@@ -26,7 +27,7 @@ say = @printf '\n== %s\n' '$(1)'
 # Where scripts/install-kubernetes-peers.sh puts etcd, kube-apiserver and the echo server.
 export TITAN_KUBERNETES ?= $(CARGO_TARGET_DIR)/kubernetes
 
-.PHONY: help build run test peers lint tidy unit dashboard dashboard-check fuzz-smoke go chaos-smoke conformance consul cluster cluster-churn conformance-k8s soak overload fleet chaos bench audit docs fmt clean
+.PHONY: help build run test peers lint tidy unit dashboard dashboard-check fuzz-smoke go chaos-smoke conformance http3 consul cluster cluster-churn conformance-k8s soak overload fleet chaos bench audit docs fmt clean
 
 help: ## prints this list
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/\1\t\2/p' Makefile | expand -t 17
@@ -111,6 +112,14 @@ chaos-smoke: ## breaks endpoints behind Titan alone: no GET may fail that anothe
 conformance: ## runs only the HTTP/1.1 vectors
 	cargo test --package titan-h1 --test conformance
 	cd shockwave && go test -count=1 -run 'Vector|Titan|Unread|Alike|Behind' .
+
+http3: export TITAN_PROGRAM ?= $(CARGO_TARGET_DIR)/debug/titan
+http3: export HTTP3_CURL ?= $(CARGO_TARGET_DIR)/sid/bin/curl
+http3: ## has quic-go and curl judge HTTP/3: conformance/http3; with HTTP3_PEER=quic-go that of quic-go itself
+	$(call say,http3)
+	@cargo build --quiet --workspace --bin titan
+	@scripts/install-http3-peers.sh
+	@cd conformance/http3 && go test -count=1 -race -shuffle=on ./...
 
 # One package after the other, since each starts an API server. Not part of `test`: building kube-apiserver takes too long.
 cluster: export TITAN_PROGRAM = $(CARGO_TARGET_DIR)/debug/titan

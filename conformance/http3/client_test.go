@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -27,7 +28,9 @@ func serverConfig() *quic.Config { return &quic.Config{Allow0RTT: false, MaxInco
 func clientConfig() *quic.Config { return &quic.Config{MaxIncomingStreams: -1} }
 
 func (p *peer) tls() *tls.Config {
-	return &tls.Config{RootCAs: p.roots, ServerName: authority, NextProtos: []string{http3.NextProtoH3}}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(p.cert)
+	return &tls.Config{RootCAs: roots, ServerName: authority, NextProtos: []string{http3.NextProtoH3}}
 }
 
 // dial opens a connection, which closes when the test ends.

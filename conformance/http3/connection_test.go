@@ -187,7 +187,10 @@ func TestDrain(t *testing.T) {
 	}
 	client.goesOn(t)
 	peer.drain()
-	for err == nil {
+	for refused := patiently(t); err == nil; {
+		if refused.Err() != nil {
+			t.Fatalf("requests are served %v after the drain began", patience)
+		}
 		var got answer
 		if got, err = client.send(request(t, http.MethodGet, "/alive", nil)); err == nil && string(got.body) != "alive" {
 			t.Fatalf("a request meanwhile: %d %q", got.status, got.body)

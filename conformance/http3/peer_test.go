@@ -2,7 +2,7 @@
 // octet with what the upstream behind the gateway gets and sends, and the rules of the protocol are broken one by one.
 //
 // TITAN_PROGRAM is the gateway's program. With HTTP3_PEER=quic-go the server of quic-go itself is judged, which
-// shows that a failure is not this client's.
+// shows that a failure is not this client's. HTTP3_CURL is a curl with HTTP/3, which judges as well.
 package http3
 
 import (
@@ -54,7 +54,8 @@ func judgesItself() bool { return os.Getenv("HTTP3_PEER") == "quic-go" }
 // A peer is the server that is judged.
 type peer struct {
 	address *net.UDPAddr
-	roots   *x509.CertPool
+	// cert is the certificate that it has, in PEM.
+	cert []byte
 	// drain tells it to end once the requests that are under way have ended.
 	drain func()
 	// ended waits for that; an error says how else it has ended.
@@ -66,8 +67,7 @@ func start(t *testing.T, handler http.HandlerFunc) *peer {
 	t.Helper()
 	certificate := makeCertificate(t)
 	port := freePort(t)
-	peer := &peer{address: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}, roots: x509.NewCertPool()}
-	peer.roots.AppendCertsFromPEM(certificate.cert)
+	peer := &peer{address: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}, cert: certificate.cert}
 	if judgesItself() {
 		peer.serveQuicGo(t, certificate, handler)
 	} else {
