@@ -26,8 +26,7 @@ func TestAddressChanges(t *testing.T) {
 	steps := make(chan struct{})
 	peer := start(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
-			body, _ := io.ReadAll(r.Body)
-			w.Write(body)
+			echo(w, r)
 			return
 		}
 		for piece := range uint64(3) {
@@ -84,10 +83,7 @@ func TestAddressChanges(t *testing.T) {
 
 // quic-go updates its keys after the first hundred packets (RFC 9001 section 6).
 func TestKeyUpdate(t *testing.T) {
-	peer := start(t, func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		w.Write(body)
-	})
+	peer := start(t, echo)
 	updates := &keyUpdates{seen: make(map[qlog.KeyUpdated]bool), both: make(chan struct{})}
 	config := clientConfig()
 	config.Tracer = func(context.Context, bool, quic.ConnectionID) qlogwriter.Trace { return updates }

@@ -76,15 +76,20 @@ func TestStatusesWithoutBody(t *testing.T) {
 	client.goesOn(t)
 }
 
+// echo sends back a body that it has got whole.
+func echo(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	w.Write(body)
+}
+
 func TestPost(t *testing.T) {
 	lengths := make(chan int64, 1)
 	peer := start(t, func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			panic(http.ErrAbortHandler)
-		}
+		echo(w, r)
 		lengths <- r.ContentLength
-		w.Write(body)
 	})
 	client := peer.dial(t)
 	body := noise(1, 10<<20)
@@ -208,8 +213,7 @@ func TestExpectContinue(t *testing.T) {
 		if judgesItself() {
 			w.WriteHeader(http.StatusContinue)
 		}
-		body, _ := io.ReadAll(r.Body)
-		w.Write(body)
+		echo(w, r)
 	}))
 	client := peer.dial(t)
 	t.Run("continued", func(t *testing.T) {

@@ -88,8 +88,10 @@ func startUpstream(t *testing.T, handler http.Handler) string {
 	return upstream.Listener.Addr().String()
 }
 
-// configuration has two ways to the upstream: gRPC needs HTTP/2, and everything else goes over HTTP/1.1.
+// configuration has two ways to the upstream: gRPC needs HTTP/2, and everything else goes over HTTP/1.1. With several
+// threads, packets of a connection arrive at others than its own when the client's address changes.
 const configuration = `
+workers: { threads: 4 }
 listeners:
   - address: "%[1]s"
     protocols: [h3, h2, h1]

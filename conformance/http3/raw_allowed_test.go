@@ -13,13 +13,7 @@ import (
 
 // What a peer has to let pass, so that the protocol can be extended (RFC 9114 sections 6.2.3, 7.2.8 and 9).
 func TestWhatIsNoBreach(t *testing.T) {
-	peer := start(t, alive(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			panic(http.ErrAbortHandler)
-		}
-		w.Write(body)
-	}))
+	peer := start(t, alive(echo))
 	grease := frame(frameGrease, 1, 2, 3)
 	rows := []struct {
 		name string
