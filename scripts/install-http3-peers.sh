@@ -116,4 +116,5 @@ fi
 say "curl, nginx and HAProxy of Debian unstable, into $PEERS"
 install_programs
 check
-say "done: $("$PEERS/bin/curl" --version | cut -d ' ' -f 1,2 | head -n 1), $("$PEERS/bin/nginx" -v 2>&1), $("$PEERS/bin/haproxy" -v | head -n 1)"
+say "done: $("$PEERS/bin/curl" --version | head -n 1 | cut -d ' ' -f 1,2), $("$PEERS/bin/nginx" -v 2>&1),
+    $("$PEERS/bin/haproxy" -v | head -n 1)"
