@@ -37,6 +37,8 @@ mod gateway;
 
 pub mod upstream;
 
+pub mod bad_network;
+
 pub use authority::{Authority, Owner, authority};
 pub use certificate::{Certificate, certificate, scheme, usual, usual_client};
 pub use deadline::{DEADLINE, waits_until};
