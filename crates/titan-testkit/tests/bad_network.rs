@@ -190,20 +190,37 @@ fn there_is_a_most_of_clients() {
 fn rebinding_changes_what_the_server_knows_a_client_by() {
     let (client, server) = (Peer::new(), Peer::new());
     let relay = BadNetwork::default().start(server.address());
-    client.sends(relay.address(), b"first");
-    let (_, old) = server.receives();
-    relay.rebind();
-    server.sends(old, b"lost");
-    client.sends(relay.address(), b"second");
-    let (bytes, new) = server.receives();
-    assert_eq!(bytes, b"second");
-    assert_ne!(old, new);
-    server.sends(new, b"passed");
-    assert_eq!(client.receives(), (b"passed".to_vec(), relay.address()));
-    assert_eq!(relay.counts().to_clients, Tally { passed: 1, ..Tally::default() });
-    // Without being asked it keeps what it has.
-    client.sends(relay.address(), b"third");
-    assert_eq!(server.receives().1, new);
+    let arrives_from = || {
+        client.sends(relay.address(), b"there");
+        server.receives().1
+    };
+    let mut old = arrives_from();
+    for _ in 0..20 {
+        relay.rebind();
+        let new = arrives_from();
+        assert_ne!(new, old);
+        assert_eq!(arrives_from(), new);
+        server.sends(new, b"back");
+        assert_eq!(client.receives(), (b"back".to_vec(), relay.address()));
+        old = new;
+    }
+}
+
+#[test]
+fn a_binding_that_is_lost_leads_nowhere() {
+    let (client, server) = (Peer::new(), Peer::new());
+    let relay = BadNetwork::default().start(server.address());
+    client.sends(relay.address(), b"there");
+    let (_, mut binding) = server.receives();
+    for round in 0..20 {
+        relay.rebind();
+        server.sends(binding, b"lost");
+        client.sends(relay.address(), b"there");
+        binding = server.receives().1;
+        server.sends(binding, &[round]);
+        assert_eq!(client.receives().0, [round]);
+    }
+    assert_eq!(relay.counts().to_clients, Tally { passed: 20, ..Tally::default() });
 }
 
 #[test]
