@@ -8,7 +8,9 @@ mod choices;
 
 pub mod config;
 pub mod h2;
+pub mod h3;
 pub mod hello;
+pub mod qpack;
 
 pub use choices::CHOICES;
 

@@ -1,11 +1,13 @@
 //! The HTTP/2 target on a fixed pseudo-random walk: frames in any order, some of them damaged.
 
+mod damage;
 #[expect(dead_code, reason = "only the frames are used here")]
 #[expect(clippy::unwrap_used, reason = "it is part of a test")]
 #[path = "../../crates/titan-h2/tests/connection/peer.rs"]
 mod peer;
 mod random;
 
+use damage::damage;
 use peer::*;
 use random::Random;
 
@@ -68,17 +70,6 @@ fn on_connection() -> Vec<Vec<u8>> {
 fn pool() -> Vec<Vec<u8>> {
     let streams = [1, 3, 5].into_iter().flat_map(on_stream);
     streams.chain(on_connection()).chain(on_connection()).collect()
-}
-
-/// One byte becomes another, one goes, or one comes.
-fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
-    let at = random.next() as usize % bytes.len();
-    match random.next() % 4 {
-        0 => bytes[at] = random.next() as u8,
-        1 => bytes[at] ^= 1 << (random.next() % 8),
-        2 => drop(bytes.remove(at)),
-        _ => bytes.insert(at, random.next() as u8),
-    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ impl Random {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
     }
 
-    pub(crate) fn choose<'a>(&mut self, from: &'a [Vec<u8>]) -> &'a [u8] {
-        &from[self.next() as usize % from.len()]
+    pub(crate) fn choose<'a>(&mut self, from: &'a [impl AsRef<[u8]>]) -> &'a [u8] {
+        from[self.next() as usize % from.len()].as_ref()
     }
 }
