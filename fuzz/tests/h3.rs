@@ -2,6 +2,7 @@
 
 mod damage;
 mod random;
+mod seeds;
 
 use damage::damage;
 use random::Random;
@@ -80,32 +81,53 @@ fn wrong() -> Vec<Vec<u8>> {
     numbers.into_iter().chain(others).collect()
 }
 
-#[test]
-fn frames_in_any_order() {
-    let (control, message, wrong) = (control(), message(), wrong());
-    let mut random = Random(0x7469_7461_6e00_0004);
-    for _ in 0..RUNS {
-        let choices = random.next();
-        let mut bytes = choices.to_le_bytes().to_vec();
+/// What streams may say: few frames are wrong.
+struct Pool {
+    control: Vec<Vec<u8>>,
+    message: Vec<Vec<u8>>,
+    wrong: Vec<Vec<u8>>,
+}
+
+impl Pool {
+    fn new() -> Pool {
+        Pool { control: control(), message: message(), wrong: wrong() }
+    }
+
+    /// Choices, and a stream for them.
+    fn stream(&self, random: &mut Random) -> Vec<u8> {
+        let mut bytes = random.next().to_le_bytes().to_vec();
         assert_eq!(bytes.len(), CHOICES);
         let (pool, first) = match random.next() % 2 {
-            0 => (&control, control[0].clone()),
-            _ => (&message, random.choose(&message[..3]).to_vec()),
+            0 => (&self.control, &self.control[..1]),
+            _ => (&self.message, &self.message[..3]),
         };
         // Behind anything else nothing is looked at.
         if !random.next().is_multiple_of(8) {
-            bytes.extend(first);
+            bytes.extend(random.choose(first));
         }
         for _ in 0..random.next() % 10 {
             let is_wrong = random.next().is_multiple_of(16);
-            let mut frame = random.choose(if is_wrong { &wrong } else { pool }).to_vec();
+            let mut frame = random.choose(if is_wrong { &self.wrong } else { pool }).to_vec();
             if random.next().is_multiple_of(16) {
-                damage(&mut frame, &mut random);
+                damage(&mut frame, random);
             }
             bytes.extend(frame);
         }
-        frames(&bytes);
+        bytes
     }
+}
+
+#[test]
+fn frames_in_any_order() {
+    let (pool, mut random) = (Pool::new(), Random(0x7469_7461_6e00_0004));
+    (0..RUNS).for_each(|_| frames(&pool.stream(&mut random)));
+}
+
+#[test]
+#[ignore = "it is for libFuzzer"]
+fn write_seeds() {
+    let pool = Pool::new();
+    seeds::write("h3_frames", |random| pool.stream(random));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod damage;
 mod random;
+mod seeds;
 
 use damage::damage;
 use random::Random;
@@ -141,19 +142,28 @@ fn step(random: &mut Random) -> Vec<u8> {
     step.with(&bytes)
 }
 
+/// Choices, and steps for them.
+fn steps(random: &mut Random) -> Vec<u8> {
+    let mut bytes = random.next().to_le_bytes().to_vec();
+    assert_eq!(bytes.len(), CHOICES);
+    // Without a table most of the rest is refused.
+    if !random.next().is_multiple_of(8) {
+        bytes.extend(Step::Instructions.with(INSTRUCTIONS[0]));
+    }
+    (0..random.next() % 12).for_each(|_| bytes.extend(step(random)));
+    bytes
+}
+
 #[test]
 fn steps_in_any_order() {
     let mut random = Random(0x7469_7461_6e00_0006);
-    for _ in 0..RUNS {
-        let mut bytes = random.next().to_le_bytes().to_vec();
-        assert_eq!(bytes.len(), CHOICES);
-        // Without a table most of the rest is refused.
-        if !random.next().is_multiple_of(8) {
-            bytes.extend(Step::Instructions.with(INSTRUCTIONS[0]));
-        }
-        (0..random.next() % 12).for_each(|_| bytes.extend(step(&mut random)));
-        qpack(&bytes);
-    }
+    (0..RUNS).for_each(|_| qpack(&steps(&mut random)));
+}
+
+#[test]
+#[ignore = "it is for libFuzzer"]
+fn write_seeds() {
+    seeds::write("qpack", steps);
 }
 
 #[test]
