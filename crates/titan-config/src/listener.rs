@@ -123,8 +123,8 @@ section! {
 }
 
 /// What `alt_svc: true` is.
-const ALT_SVC: AltSvc = AltSvc { max_age: Duration::from_hours(24), port: None };
-const MOST_ALT_SVC: Duration = Duration::from_hours(365 * 24);
+const ALT_SVC: AltSvc = AltSvc { max_age: Duration::from_secs(24 * 3600), port: None };
+const MOST_ALT_SVC: Duration = Duration::from_secs(365 * 24 * 3600);
 const HTTPS: NonZeroU16 = NonZeroU16::new(443).expect("it is not 0");
 
 const MAX_CONNECTIONS: i64 = 16 << 20;

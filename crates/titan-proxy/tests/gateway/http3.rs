@@ -23,13 +23,14 @@ fn text(listener: &str) -> String {
 
 /// Whether somebody speaks QUIC there: a version that nobody speaks is answered with those that are (RFC 9000 section 6.1).
 fn speaks_quic(address: SocketAddr) -> bool {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.connect(address).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("there is a port");
+    socket.connect(address).expect("it is an address");
+    let patience = Some(Duration::from_secs(10));
+    socket.set_read_timeout(patience).expect("it can be set");
     let mut initial = vec![0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8];
     initial.extend_from_slice(b"to-there\x08from-heree");
     initial.resize(1200, 0);
-    socket.send(&initial).unwrap();
+    socket.send(&initial).expect("it is sent, whoever hears it");
     let mut answer = [0; 1500];
     // Where nobody is bound the kernel says so at once.
     let Ok(length) = socket.recv(&mut answer) else { return false };
