@@ -155,7 +155,9 @@ fn message(input: &[u8], step: usize, peer: Peer, most: usize) -> Message {
             }
             Part::Trailers(range) => said.push(Said::Trailers(available[..count][range].to_vec())),
             Part::Data(range) => add(&mut said, &available[..count][range]),
-            Part::Nothing => {}
+            // Nothing behind it can be read.
+            Part::TooLong(_) => return Err(Code::ExcessiveLoad),
+            Part::Begun | Part::Nothing => {}
         }
         Ok(count)
     });

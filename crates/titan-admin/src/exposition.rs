@@ -11,6 +11,8 @@ mod messages;
 mod page;
 
 mod pressure;
+
+mod quic;
 #[cfg(test)]
 mod tests;
 
@@ -45,7 +47,7 @@ use things::Things;
 use titan_observe::events::Dropped;
 use titan_proxy::{Cells, Counter, Metrics, ProcessFigures, Status};
 
-const OF_WORKER: [Family; 20] = [
+const OF_WORKER: [Family; 22] = [
     Family::counter("titan_connections_accepted_total", "Client connections accepted."),
     Family::counter("titan_connections_closed_total", "Client connections closed."),
     Family::counter(
@@ -85,6 +87,8 @@ const OF_WORKER: [Family; 20] = [
         "Datagrams that came to another worker than the one whose connection they are for.",
     ),
     Family::counter("titan_quic_retries_total", "Clients asked to validate their address first."),
+    Family::counter("titan_quic_packets_lost_total", "Packets lost on their way to clients."),
+    Family::counter("titan_quic_migrations_total", "Changes of the addresses of clients."),
 ];
 
 /// What is open: a gauge, and where [`OF_WORKER`] has what was opened and what was closed again.
@@ -257,6 +261,7 @@ impl Page {
                 self.sample(family.name, &[("worker", &worker.to_string())], count);
             }
         }
+        self.round_trips(metrics);
         self.handshakes(metrics);
         self.pressure(metrics);
         let busy = Family::counter(
@@ -349,6 +354,10 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         h3_closed,
         quic_handed_over,
         quic_retries,
+        quic_lost,
+        quic_migrations,
+        // A histogram has a function of its own.
+        quic_round_trips: _,
         h3_streams_opened,
         h3_streams_closed,
         streams_opened,
@@ -401,5 +410,7 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         h3_streams_closed,
         quic_handed_over.get(),
         quic_retries.get(),
+        quic_lost.get(),
+        quic_migrations.get(),
     ]
 }

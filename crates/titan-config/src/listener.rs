@@ -34,6 +34,8 @@ pub struct Listener {
     pub protocols: Protocols,
     /// How responses tell clients of HTTP/3; `None` where they do not, or where it is not spoken.
     pub alt_svc: Option<AltSvc>,
+    /// Handshakes of QUIC under way, over all workers, above which clients have to validate their addresses.
+    pub retry_above: u32,
     /// The port of HTTPS that every request is sent to instead of being served.
     pub redirect_to_https: Option<NonZeroU16>,
     /// Connections open at the same moment, over all workers.
@@ -110,6 +112,10 @@ section! {
         /// Whether responses tell clients of HTTP/3, and how: `false`, `true`, or settings. Without `h3` it means nothing.
         pub(crate) alt_svc: Option<AltSvc> =
             default("true", switch_or(ALT_SVC, section_of::<AltSvc>())),
+        /// How many handshakes of HTTP/3 may be under way, over all workers, before clients have to show first that they receive what is
+        /// sent to their address, which takes them a round trip (RFC 9000 section 8.1.2): packets with made-up addresses cost next to
+        /// nothing then. `0` has all clients do that. Without `h3` it means nothing.
+        pub(crate) retry_above: u32 = default("1024", whole(0..=MAX_CONNECTIONS)),
         /// Open connections, over all workers; beyond this, new ones are closed. The last eighth is reserved for
         /// clients with few connections, so that no single client takes them all; addresses in
         /// `forwarding.trusted_proxies` are exempt from that. An idle connection costs about 1 KiB, with HTTP/2 about 5
@@ -168,6 +174,7 @@ fn draft(fields: ListenerFields, node: &Node, to: &mut Reading<'_>) -> Option<Li
         tcp,
         protocols,
         alt_svc,
+        retry_above,
         redirect_to_https,
         max_connections,
         max_connections_per_client,
@@ -215,6 +222,7 @@ fn draft(fields: ListenerFields, node: &Node, to: &mut Reading<'_>) -> Option<Li
         tls_routes: tls_routes.iter().map(|draft| draft.route.clone()).collect(),
         protocols,
         alt_svc: alt_svc.filter(|_| protocols.h3),
+        retry_above,
         redirect_to_https,
         max_connections,
         max_connections_per_client,

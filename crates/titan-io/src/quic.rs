@@ -14,8 +14,10 @@
 //! | [`QuicServer`] | how handshakes are held, and what a client may use |
 //! | [`Link`] | HTTP/3 on a connection of QUIC |
 //! | [`Endpoint`] | the connections of one socket |
+//! | `audit` | what a peer costs below HTTP/3 |
 //! | [`Line`] | one of them, in the hands of its driver |
 
+mod audit;
 mod endpoint;
 mod ids;
 mod line;
@@ -23,6 +25,7 @@ mod link;
 mod server;
 mod socket;
 
+pub use audit::LineFigures;
 pub use endpoint::{Accepted, Arrival, Endpoint, EndpointFigures, Handover};
 pub use ids::WorkerIds;
 pub use line::{Line, LineEnd};

@@ -70,6 +70,8 @@ pub(crate) struct ListenerState {
     by_client: Mutex<HashMap<ClientNetwork, u32>>,
     /// The UDP sockets of all workers.
     handover: Arc<Handover>,
+    /// Handshakes of QUIC under way, over all workers.
+    handshakes: AtomicU32,
 }
 
 /// The settings of a listener, ready to be in force.
@@ -134,6 +136,7 @@ impl ListenerState {
             used: Shares::default(),
             by_client: Mutex::default(),
             handover: Arc::default(),
+            handshakes: AtomicU32::new(0),
         }
     }
 

@@ -64,6 +64,12 @@ pub struct Cells {
     pub quic_handed_over: Counter,
     /// Clients of QUIC that were asked to show that they receive what is sent to them.
     pub quic_retries: Counter,
+    /// Packets that were lost on their way to clients.
+    pub quic_lost: Counter,
+    /// Changes of the addresses of clients.
+    pub quic_migrations: Counter,
+    /// How long packets take to a client and back, once for each connection at its end.
+    pub quic_round_trips: Histogram<Durations>,
     /// Requests of HTTP/3.
     pub h3_streams_opened: Counter,
     /// Those of them that are over.
@@ -180,6 +186,9 @@ impl Cells {
             h3_closed: Counter::default(),
             quic_handed_over: Counter::default(),
             quic_retries: Counter::default(),
+            quic_lost: Counter::default(),
+            quic_migrations: Counter::default(),
+            quic_round_trips: Histogram::default(),
             h3_streams_opened: Counter::default(),
             h3_streams_closed: Counter::default(),
             streams_opened: Counter::default(),

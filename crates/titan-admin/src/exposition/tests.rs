@@ -413,6 +413,12 @@ fn every_family_is_there() {
     titan_http2_streams_closed_total counter
     titan_http2_streams_open gauge
     titan_http2_streams_opened_total counter
+    titan_http3_connections_closed_total counter
+    titan_http3_connections_open gauge
+    titan_http3_connections_opened_total counter
+    titan_http3_streams_closed_total counter
+    titan_http3_streams_open gauge
+    titan_http3_streams_opened_total counter
     titan_jwt_revocations gauge
     titan_jwt_revocations_capacity gauge
     titan_jwt_revocations_in_sync gauge
@@ -443,6 +449,11 @@ fn every_family_is_there() {
     titan_process_open_fds gauge
     titan_process_resident_memory_bytes gauge
     titan_process_start_time_seconds gauge
+    titan_quic_datagrams_handed_over_total counter
+    titan_quic_migrations_total counter
+    titan_quic_packets_lost_total counter
+    titan_quic_retries_total counter
+    titan_quic_round_trip_seconds histogram
     titan_received_bytes_total counter
     titan_records_dropped_total counter
     titan_request_duration_seconds histogram

@@ -154,7 +154,8 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ("listener", &[
         ("name", Mark::Neutral), ("address", Mark::Exposure), ("proxy_protocol", Mark::Other), ("tls", Mark::Need),
         ("tls_routes", Mark::Other), ("tcp", Mark::Other), ("redirect_to_https", Mark::Need), ("protocols", Mark::Grant),
-        ("alt_svc", Mark::Neutral), ("max_connections", Mark::Larger), ("max_connections_per_client", Mark::Larger),
+        ("alt_svc", Mark::Neutral), ("retry_above", Mark::Larger),
+        ("max_connections", Mark::Larger), ("max_connections_per_client", Mark::Larger),
     ]),
     ("proxy_protocol", &[("from", Mark::Grant)]),
     ("alt_svc", &[("max_age", Mark::Neutral), ("port", Mark::Neutral)]),

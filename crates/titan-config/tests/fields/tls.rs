@@ -146,6 +146,7 @@ pub(crate) const ROWS: &[Row] = &[
         "preload: true",
     ),
     ("listener", "alt_svc", h3!("alt_svc: false"), "h3: true }, alt_svc: None"),
+    ("listener", "retry_above", h3!("retry_above: 0"), "retry_above: 0,"),
     (
         "alt_svc",
         "max_age",

@@ -2,7 +2,7 @@
 
 use super::ids::WorkerIds;
 use super::link::Link;
-use super::server::QuicServer;
+use super::server::{QuicServer, reset_key};
 use super::socket::{Datagrams, QuicSocket};
 use crate::error::Side;
 use crate::mux::Mux;
@@ -130,7 +130,8 @@ impl Endpoint {
         let socket = QuicSocket::new(socket)?;
         let foreign = RefCell::new(handover.join(ids.worker()));
         let (generator, worker) = (ids.clone(), ids.worker());
-        let mut config = EndpointConfig::default();
+        let reset_key = reset_key().ok_or(io::ErrorKind::Other)?;
+        let mut config = EndpointConfig::new(reset_key);
         config.cid_generator(move || Box::new(generator.clone()));
         let may_learn_size = !socket.may_fragment();
         let handshakes = Some(Arc::clone(&server.0));

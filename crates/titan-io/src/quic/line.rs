@@ -1,5 +1,6 @@
 //! One connection in the hands of its driver: reads what has come, sends what waits, in time.
 
+use super::audit::{Audit, LineFigures};
 use super::endpoint::Accepted;
 use super::link::Link;
 use crate::clock::{Clock, CoarseInstant};
@@ -21,8 +22,10 @@ pub struct Line {
     wakes: Instant,
     /// What the kernel has not taken.
     unsent: Option<(Transmit, Vec<u8>)>,
-    /// When the peer was last forgiven.
+    /// When the peer was last forgiven, and what it had sent by then.
     calmed: Option<CoarseInstant>,
+    audit: Audit,
+    figures: LineFigures,
 }
 
 /// Why nothing more moves on a connection.
@@ -46,7 +49,16 @@ impl Line {
     pub fn new(accepted: Accepted) -> Line {
         let wakes = Instant::now();
         let timer = Box::pin(sleep_until(wakes.into()));
-        Line { accepted, timer, wakes, unsent: None, calmed: None }
+        let audit = Audit::new(accepted.mux.connection().quic.remote_address());
+        Line {
+            accepted,
+            timer,
+            wakes,
+            unsent: None,
+            calmed: None,
+            audit,
+            figures: LineFigures::default(),
+        }
     }
 
     /// The connection, for those who serve its streams.
@@ -80,10 +92,12 @@ impl Line {
         mut on_event: impl FnMut(Event),
     ) -> Poll<LineEnd> {
         self.accepted.mux.set_driver(cx);
-        self.calm(clock);
+        let mut judged = self.calm(clock);
         loop {
             let now = self.on_time();
-            if let Err(fatal) = self.feed(&mut on_event) {
+            let fed =
+                std::mem::replace(&mut judged, Ok(())).and_then(|()| self.feed(&mut on_event));
+            if let Err(fatal) = fed {
                 self.accepted.mux.connection().close(fatal.code, fatal.why);
                 return Poll::Ready(LineEnd::Broken(fatal));
             }
@@ -196,13 +210,40 @@ impl Line {
         }
     }
 
-    fn calm(&mut self, clock: &Clock) {
+    /// What has happened since it was asked last, as far as it is known: that is looked at once in a second.
+    pub fn take_figures(&mut self) -> LineFigures {
+        std::mem::take(&mut self.figures)
+    }
+
+    /// The same up to now.
+    pub fn last_figures(&mut self) -> LineFigures {
+        let connection = self.accepted.mux.connection();
+        self.audit.look(&connection.quic, &mut self.figures);
+        std::mem::take(&mut self.figures)
+    }
+
+    /// How long packets take to the peer and back.
+    pub fn round_trip(&self) -> Duration {
+        self.accepted.mux.connection().quic.rtt()
+    }
+
+    /// Has the peer say that it is still there: for one that waits for a response, and hears nothing for long.
+    pub fn ping(&self) {
+        self.accepted.mux.connection().quic.ping();
+    }
+
+    /// Once in a second: forgives, and charges for what has come below HTTP/3.
+    fn calm(&mut self, clock: &Clock) -> Result<(), Fatal> {
         let now = clock.now();
         let gone_by = now.since(*self.calmed.get_or_insert(now));
-        if gone_by >= CALM {
-            let seconds = u32::try_from(gone_by.as_secs()).unwrap_or(u32::MAX);
-            self.accepted.mux.connection().h3().calm(seconds);
-            self.calmed = Some(now);
+        if gone_by < CALM {
+            return Ok(());
         }
+        self.calmed = Some(now);
+        let seconds = u32::try_from(gone_by.as_secs()).unwrap_or(u32::MAX);
+        let mut connection = self.accepted.mux.connection();
+        connection.h3().calm(seconds);
+        let cost = self.audit.look(&connection.quic, &mut self.figures);
+        connection.h3().charge(cost)
     }
 }

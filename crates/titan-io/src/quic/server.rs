@@ -1,7 +1,7 @@
 //! How handshakes are held, and what a client may use.
 
 use crate::tls::ServerTls;
-use aws_lc_rs::{hkdf, rand};
+use aws_lc_rs::{hkdf, hmac, rand};
 use quinn_proto::{IdleTimeout, ServerConfig, TransportConfig, VarInt};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -65,9 +65,20 @@ fn transport(limits: &QuicLimits) -> TransportConfig {
 /// What address validation tokens are sealed with: those of one worker are good at all. None where the system has no randomness.
 fn token_key() -> Option<Arc<hkdf::Prk>> {
     static KEY: LazyLock<Option<Arc<hkdf::Prk>>> = LazyLock::new(|| {
-        let mut secret = [0; 64];
-        rand::fill(&mut secret).ok()?;
-        Some(Arc::new(hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&secret)))
+        Some(Arc::new(hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&secret()?)))
     });
     KEY.clone()
+}
+
+/// What the tokens of stateless resets are made with (RFC 9000 section 10.3), on all workers.
+pub(super) fn reset_key() -> Option<Arc<hmac::Key>> {
+    static KEY: LazyLock<Option<Arc<hmac::Key>>> =
+        LazyLock::new(|| Some(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &secret()?))));
+    KEY.clone()
+}
+
+fn secret() -> Option<[u8; 64]> {
+    let mut secret = [0; 64];
+    rand::fill(&mut secret).ok()?;
+    Some(secret)
 }

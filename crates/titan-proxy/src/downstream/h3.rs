@@ -13,10 +13,13 @@ use titan_http::RequestHead;
 use titan_io::clock::{CoarseInstant, Timer};
 use titan_io::counter::Counter;
 use titan_io::error::Kind;
-use titan_io::quic::{Line, LineEnd, Link};
+use titan_io::quic::{Line, LineEnd, LineFigures, Link};
 
 /// What its streams have in common.
 type H3Shared = Shared<Link>;
+
+/// How often a client that waits for a response is asked whether it is there, before it would count as gone.
+const ASKED_BEFORE_IDLE: u32 = 3;
 
 /// How long requests are still taken that a client has sent before it could know of a drain: longer than most round trips.
 const LEAVE: Duration = Duration::from_millis(500);
@@ -33,10 +36,13 @@ pub(crate) async fn serve(line: &mut Line, worker: &Rc<Worker>, origin: &Origin)
         grace: worker.io.grace(),
         headless: None,
         idle: None,
+        asks: None,
         leaves: None,
         served: 0,
     };
     let code = poll_fn(|cx| connection.poll(cx)).await;
+    count(worker, connection.line.last_figures());
+    worker.cells().quic_round_trips.record(connection.line.round_trip());
     connection.line.close(code);
     let mux = &shared.mux;
     mux.lose();
@@ -88,6 +94,8 @@ struct Connection<'l> {
     headless: Option<(StreamId, CoarseInstant)>,
     /// Until when a request must have come, where none is served.
     idle: Option<CoarseInstant>,
+    /// When to ask a client that waits for a response whether it is still there.
+    asks: Option<CoarseInstant>,
     /// When a client that was told of a drain must know of it.
     leaves: Option<CoarseInstant>,
     /// Requests so far.
@@ -106,6 +114,7 @@ impl Connection<'_> {
             Poll::Ready(LineEnd::Gone) => return Poll::Ready(Code::NoError),
             Poll::Pending => {}
         }
+        count(worker, line.take_figures());
         let is_over = {
             let mut link = shared.mux.connection();
             link.h3().is_over() && link.h3().is_flushed()
@@ -124,8 +133,29 @@ impl Connection<'_> {
             return Poll::Ready(Code::NoError);
         }
         let leaves = self.leaves.unwrap_or(CoarseInstant::NEVER);
-        self.timer.wake_at(cx, last.min(head).min(leaves));
+        let asks = self.ask_if_due();
+        self.timer.wake_at(cx, last.min(head).min(leaves).min(asks));
         Poll::Pending
+    }
+
+    /// Keeps the connection of a client open that waits for a response (RFC 9114 section 5.1): QUIC would end it where nothing comes and
+    /// goes for long. When to look again.
+    fn ask_if_due(&mut self) -> CoarseInstant {
+        let Connection { line, shared, asks, .. } = self;
+        let Shared { worker, mux, .. } = &**shared;
+        if mux.handles() == 0 {
+            *asks = None;
+            return CoarseInstant::NEVER;
+        }
+        let clock = &worker.io.clock;
+        let next = || clock.deadline(worker.snapshot().timeouts.idle / ASKED_BEFORE_IDLE);
+        if asks.is_some_and(|asks| clock.is_past(asks)) {
+            line.ping();
+            // It is sent when the connection moves next.
+            mux.wake_driver();
+            *asks = None;
+        }
+        *asks.get_or_insert_with(next)
     }
 
     /// Tells the client to go elsewhere, in two steps.
@@ -166,6 +196,14 @@ impl Connection<'_> {
         let idle = || io.clock.deadline(worker.snapshot().timeouts.idle);
         let until = *self.idle.get_or_insert_with(idle);
         until.min(io.idle_until(self.grace))
+    }
+}
+
+/// Counts what has happened below HTTP/3.
+fn count(worker: &Worker, LineFigures { lost, migrations }: LineFigures) {
+    if lost + migrations > 0 {
+        worker.cells().quic_lost.add(lost);
+        worker.cells().quic_migrations.add(migrations);
     }
 }
 

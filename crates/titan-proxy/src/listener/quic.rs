@@ -11,6 +11,7 @@ use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use titan_http::Scheme;
 use titan_io::clock::Timer;
@@ -126,6 +127,11 @@ impl UdpSide {
         if self.is_closing || !worker.accepts() {
             return endpoint.refuse(arrival);
         }
+        let under_way = state.handshakes.load(Ordering::Relaxed);
+        let is_known = arrival.is_validated() || !arrival.may_retry();
+        if !is_known && under_way >= state.config.load().retry_above {
+            return endpoint.retry(arrival);
+        }
         let client = arrival.peer().ip().to_canonical();
         let Some(mut permit) = state.enter() else { return refuse(arrival) };
         let forwarding = &worker.snapshot().forwarding;
@@ -139,6 +145,7 @@ impl UdpSide {
         let Some(accepted) = endpoint.accept(arrival, limits) else { return };
         let connection = AdmittedQuic {
             line: Line::new(accepted),
+            handshake: Some(Handshake::begin(state)),
             origin,
             tls: Arc::clone(&self.held.tls),
             timer: worker.io.clock.timer(),
@@ -170,10 +177,10 @@ impl Receiving {
                 Poll::Ready(Err(error)) => return Poll::Ready(error),
                 Poll::Pending => return Poll::Pending,
             }
-            self.count();
             if !self.arrivals.is_empty() {
                 self.admit();
             }
+            self.count();
         }
         cx.waker().wake_by_ref();
         Poll::Pending
@@ -211,6 +218,8 @@ impl Receiving {
 /// A connection whose handshake has begun. When dropped, it closes before it stops being counted.
 struct AdmittedQuic {
     line: Line,
+    /// As long as it is under way.
+    handshake: Option<Handshake>,
     origin: Origin,
     tls: Arc<ServerTls>,
     timer: Timer,
@@ -219,9 +228,27 @@ struct AdmittedQuic {
     worker: Rc<Worker>,
 }
 
+/// A handshake that counts as under way until this is dropped.
+struct Handshake(Arc<ListenerState>);
+
+impl Handshake {
+    fn begin(state: &Arc<ListenerState>) -> Handshake {
+        state.handshakes.fetch_add(1, Ordering::Relaxed);
+        Handshake(Arc::clone(state))
+    }
+}
+
+impl Drop for Handshake {
+    fn drop(&mut self) {
+        self.0.handshakes.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl AdmittedQuic {
     async fn converse(mut self: Box<Self>) {
-        if self.is_secured().await {
+        let is_secured = self.is_secured().await;
+        self.handshake = None;
+        if is_secured {
             Box::pin(h3::serve(&mut self.line, &self.worker, &self.origin)).await;
         }
         let AdmittedQuic { mut line, permit, _open, .. } = *self;
@@ -234,9 +261,13 @@ impl AdmittedQuic {
     async fn is_secured(&mut self) -> bool {
         let AdmittedQuic { line, timer, worker, permit, tls, origin, .. } = self;
         let deadline = timer.clock().deadline(worker.snapshot().timeouts.handshake);
+        let grace = worker.io.grace();
         let is_connected = poll_fn(|cx| match line.poll_connected(cx) {
             Poll::Ready(is_connected) => Poll::Ready(is_connected),
-            Poll::Pending => timer.poll(cx, deadline).map(|()| false),
+            Poll::Pending => {
+                let until = deadline.min(worker.io.idle_until(grace));
+                timer.poll(cx, until).map(|()| false)
+            }
         });
         let policy = &permit.state.listener_policy;
         let refused = match is_connected.await {

@@ -1,8 +1,11 @@
 //! HTTP/3 as others see it who do not speak it: the UDP port, and what responses say of it. Clients that speak it are in
 //! conformance/http3.
 
+use quinn_proto::crypto::rustls::QuicClientConfig;
+use quinn_proto::{ClientConfig, Endpoint, EndpointConfig};
 use std::net::{SocketAddr, UdpSocket};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 use titan_testkit::{Certificate, Gateway, Peer, certificate, start_with, waits_until};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n";
@@ -21,12 +24,18 @@ fn text(listener: &str) -> String {
     )
 }
 
-/// Whether somebody speaks QUIC there: a version that nobody speaks is answered with those that are (RFC 9000 section 6.1).
-fn speaks_quic(address: SocketAddr) -> bool {
+/// A socket that sends there, and waits for what comes.
+fn socket_to(address: SocketAddr) -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("there is a port");
     socket.connect(address).expect("it is an address");
     let patience = Some(Duration::from_secs(10));
     socket.set_read_timeout(patience).expect("it can be set");
+    socket
+}
+
+/// Whether somebody speaks QUIC there: a version that nobody speaks is answered with those that are (RFC 9000 section 6.1).
+fn speaks_quic(address: SocketAddr) -> bool {
+    let socket = socket_to(address);
     let mut initial = vec![0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8];
     initial.extend_from_slice(b"to-there\x08from-heree");
     initial.resize(1200, 0);
@@ -77,4 +86,39 @@ fn responses_tell_of_http3_where_it_is_spoken() {
     assert_eq!(told(&format!("protocols: [h3, h1], {both}")), ["h3=\":8443\"; ma=0"]);
     assert_eq!(told("protocols: [h3, h1], alt_svc: false"), none);
     assert_eq!(told(&format!("protocols: [h2, h1], {both}")), none, "it is not spoken");
+}
+
+/// The type of the packet that the first one of a client leads to (RFC 9000 section 17.2).
+fn first_answer(gateway: &Gateway, trusted: &Certificate) -> u8 {
+    let mut tls = trusted.trusted();
+    tls.alpn_protocols = vec![b"h3".to_vec()];
+    let tls = QuicClientConfig::try_from(tls).expect("it speaks TLS 1.3");
+    let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, false, None);
+    let (now, config) = (Instant::now(), ClientConfig::new(Arc::new(tls)));
+    let connected = endpoint.connect(now, config, gateway.address(), "a.example");
+    let (_, mut connection) = connected.expect("it has an address");
+    let mut initial = Vec::new();
+    let first = connection.poll_transmit(now, 1, &mut initial).expect("it begins");
+    assert_eq!(first.size, initial.len());
+    let socket = socket_to(gateway.address());
+    socket.send(&initial).expect("it is sent");
+    let mut answer = [0; 1500];
+    socket.recv(&mut answer).expect("somebody answers");
+    answer[0] >> 4 & 3
+}
+
+// field: listener.retry_above
+#[test]
+fn clients_validate_their_addresses_where_many_handshakes_are_under_way() {
+    const INITIAL: u8 = 0;
+    const RETRY: u8 = 3;
+    let a = certificate(&["a.example"]);
+    let never = starts("protocols: [h3, h1]", &a);
+    assert_eq!([0, 1].map(|_| first_answer(&never, &a)), [INITIAL; 2]);
+    let always = starts("protocols: [h3, h1], retry_above: 0", &a);
+    assert_eq!(first_answer(&always, &a), RETRY);
+    let second = starts("protocols: [h3, h1], retry_above: 1", &a);
+    assert_eq!([0, 1].map(|_| first_answer(&second, &a)), [INITIAL, RETRY], "one is under way");
+    let metrics = always.metrics();
+    waits_until("it is counted", || metrics.sum(|cells| cells.quic_retries.get()) == 1);
 }

@@ -121,8 +121,9 @@ fn check_histogram(name: &str, family: &Given, text: &str) {
         last = (bound != f64::INFINITY).then_some((bound, count));
         if bound == f64::INFINITY {
             let labels = start.split_once('{').unwrap().1.trim_end_matches(',');
-            assert_eq!(family.samples[&format!("{name}_count{{{labels}}}")], count, "{line}");
-            assert!(family.samples.contains_key(&format!("{name}_sum{{{labels}}}")), "{line}");
+            let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+            assert_eq!(family.samples[&format!("{name}_count{labels}")], count, "{line}");
+            assert!(family.samples.contains_key(&format!("{name}_sum{labels}")), "{line}");
         }
     }
     assert!(last.is_none(), "the last bucket is not +Inf");
