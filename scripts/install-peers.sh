@@ -8,7 +8,11 @@ set -eu
 WANTED="cc:build-essential nginx:nginx haproxy:haproxy lighttpd:lighttpd curl:curl wrk:wrk h2load:nghttp2-client strace:strace openssl:openssl gzip:gzip zstd:zstd testssl:testssl.sh slowhttptest:slowhttptest systemd-socket-activate:systemd rsyslogd:rsyslog minisign:minisign prometheus:prometheus redis-server:redis-server etcd:etcd-server etcdctl:etcd-client dockerd:docker.io docker:docker.io chromium:chromium node:nodejs npm:npm"
 # module:package, of Debian's own Python: another one, first in PATH, would not have them.
 PYTHON=/usr/bin/python3
-MODULES="websockets:python3-websockets h2:python3-h2 wsproto:python3-wsproto jwt:python3-jwt cryptography:python3-cryptography prometheus_client:python3-prometheus-client"
+MODULES="websockets:python3-websockets h2:python3-h2 wsproto:python3-wsproto jwt:python3-jwt cryptography:python3-cryptography prometheus_client:python3-prometheus-client pip:python3-pip"
+# A client of HTTP/3, which Debian does not have or too old: pip puts it, with what it depends on, into a folder that only its tests look in.
+AIOQUIC="aioquic==1.3.0 attrs==26.1.0 certifi==2026.10.19.post1 cffi==2.1.1 cryptography==50.0.2 pycparser==3.12 pylsqpack==0.3.24
+    pyopenssl==26.4.0 service-identity==26.1.0 typing-extensions==4.16.0"
+AIOQUIC_AT=${CARGO_TARGET_DIR:-$(cd "$(dirname "$0")/.." && pwd)/target}/aioquic
 # The judge of HTTP/2, which Debian does not have: `go install` puts it where Go keeps programs.
 H2SPEC=github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/go/bin"
@@ -98,16 +102,38 @@ install_h2spec() {
     go install "$H2SPEC" || fail "go could not install $H2SPEC"
 }
 
+# Whether Python finds it, and finds it as wanted.
+has_aioquic() {
+    PYTHONPATH=$AIOQUIC_AT "$PYTHON" -c "
+import aioquic.quic.connection, pylsqpack
+from importlib.metadata import version
+assert all(version(name) == number for name, number in (wanted.split('==') for wanted in '''$AIOQUIC'''.split()))" 2>/dev/null
+}
+
+# Wheels alone: nothing is built, and no program of a package runs while it is installed.
+install_aioquic() {
+    has_aioquic && return
+    say "installing aioquic into $AIOQUIC_AT"
+    rm -rf "$AIOQUIC_AT"
+    # shellcheck disable=SC2086 # a list of words
+    "$PYTHON" -m pip install --quiet --disable-pip-version-check --root-user-action ignore --no-deps --only-binary :all: \
+        --target "$AIOQUIC_AT" $AIOQUIC || fail "pip could not install: $AIOQUIC"
+    has_aioquic || fail "installed, yet $PYTHON does not find it: aioquic in $AIOQUIC_AT"
+}
+
 [ "$(id -u)" -eq 0 ] || say "the test with an engine of Docker needs root: without it, recorded exchanges alone are tested"
 install_h2spec
 packages=$(missing_packages)
-if [ -z "$packages" ]; then
+if [ -z "$packages" ] && has_aioquic; then
     say "all there: nothing to do"
     exit 0
 fi
-say "missing: $packages"
-require_apt_and_root
-install_packages
-still=$(missing_packages)
-[ -z "$still" ] || fail "installed, yet their commands or modules are not found: $still"
+if [ -n "$packages" ]; then
+    say "missing: $packages"
+    require_apt_and_root
+    install_packages
+    still=$(missing_packages)
+    [ -z "$still" ] || fail "installed, yet their commands or modules are not found: $still"
+fi
+install_aioquic
 say "done"

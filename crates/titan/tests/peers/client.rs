@@ -132,3 +132,10 @@ impl Response {
         std::str::from_utf8(&self.body).unwrap()
     }
 }
+
+/// The page of metrics of a gateway, by its admin interface.
+pub(crate) fn metrics(admin: SocketAddr) -> String {
+    let mut client = Client::connect(admin).unwrap();
+    client.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    client.response().unwrap().text().to_owned()
+}

@@ -1,5 +1,6 @@
 //! The gateway between programs that others wrote: nginx, HAProxy, lighttpd, curl, Go's net/http, gRPC's own tests,
-//! Python's WebSockets and PyJWT, Prometheus, etcd, Docker, the OpenTelemetry Collector, wrk, h2load, slowhttptest, testssl.sh.
+//! Python's WebSockets, PyJWT and aioquic, Chromium, Prometheus, etcd, Docker, the OpenTelemetry Collector, wrk, h2load,
+//! slowhttptest, testssl.sh.
 //!
 //! Each peer runs in the foreground on a loopback address of its own, with its files in a temporary
 //! folder, and ends with its test. One that is not installed fails the test.
@@ -34,6 +35,7 @@ mod go;
 mod grpc;
 mod h2;
 mod haproxy;
+mod http3;
 mod jwt;
 mod lighttpd;
 mod load;

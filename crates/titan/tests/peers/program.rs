@@ -77,17 +77,31 @@ pub(crate) fn peer(name: &str) -> Command {
     Command::new(found.unwrap_or_else(|| panic!("{name} is not installed: {}", hint(name))))
 }
 
-/// The Python program of that name in a folder next to this file. The interpreter is Debian's: another one does
-/// not have the modules that Debian packages.
+/// The interpreter of Debian: another one does not have the modules that Debian packages.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// The Python program of that name in a folder next to this file.
 pub(crate) fn python(folder: &str, name: &str, modules: &[&str]) -> Command {
-    const INTERPRETER: &str = "/usr/bin/python3";
-    let mut look = Command::new(INTERPRETER);
+    script(Command::new(PYTHON), folder, name, modules)
+}
+
+/// The same with a module that Debian does not have, or too old: install-peers.sh puts it into a folder of its name.
+pub(crate) fn python_with(module: &str, folder: &str, name: &str) -> Command {
+    let packages = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name(module);
+    let mut command = Command::new(PYTHON);
+    command.env("PYTHONPATH", packages);
+    script(command, folder, name, &[module])
+}
+
+fn script(mut command: Command, folder: &str, name: &str, modules: &[&str]) -> Command {
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    let mut look = Command::new(command.get_program());
+    look.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let found = look.args(["-c", &format!("import {}", modules.join(", "))]).output();
     let is_there = found.is_ok_and(|output| output.status.success());
-    assert!(is_there, "{modules:?} of {INTERPRETER} are not installed: {}", hint("python3"));
+    assert!(is_there, "{modules:?} of {PYTHON} are not installed: {}", hint("python3"));
     let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers").join(folder);
-    let mut command = Command::new(INTERPRETER);
-    command.env("PYTHONDONTWRITEBYTECODE", "1").arg(place.join(name));
+    command.arg(place.join(name));
     command
 }
 

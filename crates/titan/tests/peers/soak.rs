@@ -18,7 +18,7 @@ use configurations::{Configuration, PERIOD, Site, public};
 use loads::{Wrk, h2load};
 use origin::Origins;
 use std::env;
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -271,18 +271,12 @@ impl<'s> Driver<'s> {
     }
 
     fn metrics(&self) -> String {
-        metrics(self.site.admin)
+        client::metrics(self.site.admin)
     }
 }
 
 /// After so many reloads everything is as large as it gets.
 const BEGINNING: usize = 100;
-
-fn metrics(admin: SocketAddr) -> String {
-    let mut client = client::Client::connect(admin).unwrap();
-    client.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
-    client.response().unwrap().text().to_owned()
-}
 
 fn sha256(text: &str) -> String {
     let digest = digest(&SHA256, text.as_bytes());
