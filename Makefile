@@ -42,7 +42,7 @@ build: ## builds the gateway, optimised, and its symbols: target/dist/titan and 
 run: ## runs the gateway with its embedded configuration
 	cargo run --release
 
-test: peers lint tidy unit dashboard-check fuzz-smoke go chaos-smoke ## runs all tests and checks; stops at the first failure
+test: peers lint tidy unit http3 dashboard-check fuzz-smoke go chaos-smoke ## runs all tests and checks; stops at the first failure
 	$(call say,all passed)
 
 peers: ## installs what the tests need beyond Rust, Go and make (with apt, if anything is missing)
