@@ -37,6 +37,7 @@ const LISTED: &[(&str, &str)] = &[
     ("docs/sizing.md", "how many gateways, of what size"),
     ("docs/sources.md", "where more of the configuration can come from"),
     ("docs/kubernetes.md", "how to run it in a cluster"),
+    ("docs/http3.md", "how to run HTTP/3, and what differs from TCP"),
     ("docs/decisions/*.md", "a page for each decision"),
     ("docs/monitoring/*.yml", "alerts for Prometheus, and when each of them fires"),
     ("docs/monitoring/grafana.json", "a dashboard, whose queries a test runs"),
