@@ -88,6 +88,23 @@ func TestWhatIsNoBreach(t *testing.T) {
 	}
 }
 
+// Some clients end the stream of a request only behind its head, in a packet of its own: it has no body all the same.
+func TestTheEndComesLate(t *testing.T) {
+	framing := make(chan string, 1)
+	peer := start(t, alive(func(w http.ResponseWriter, r *http.Request) {
+		framing <- fmt.Sprint(r.TransferEncoding, r.ContentLength)
+	}))
+	raw := peer.dialRaw(t)
+	raw.greets()
+	stream := raw.begins(headers(get("/late")...))
+	raw.goesOn()
+	stream.Close()
+	raw.served(stream, "")
+	if got := <-framing; !judgesItself() && got != "[] 0" {
+		t.Errorf("the upstream sees a body: %s", got)
+	}
+}
+
 // RFC 9114 section 5.2: GOAWAY says up to which request a peer goes, and the connection ends without an error.
 func TestGoawayOfADrain(t *testing.T) {
 	release, arrived := make(chan struct{}), make(chan struct{})

@@ -15,13 +15,16 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use titan_http::section::Fault;
 use titan_http::stream::{RequestStart, StreamId};
-use titan_http::{BodyLength, Fields, RequestHead, ResponseHead};
+use titan_http::{BodyLength, Fields, Method, RequestHead, ResponseHead};
 use titan_io::body::{BodySink, BodySource, ClientState, Content, RequestBody, ResponseSink};
 use titan_io::clock::Timer;
 use titan_io::counter::Counter;
 use titan_io::error::{Error, Kind, Side};
 use titan_io::mux::{Farewell, Mux, Protocol, Receiver, Sender, StreamHandle};
 use titan_io::transport::DROPPED;
+
+/// How long the end of a request that has seldom a body is waited for: a round trip and a lost packet, on most paths.
+const MOMENT: Duration = Duration::from_millis(500);
 
 /// What the streams of a connection have in common.
 pub(super) struct Shared<P> {
@@ -105,7 +108,7 @@ async fn serve_stream<P: ServerProtocol>(
     });
     let is_held = upgrade.is_some();
     let declared = head.map_or(None, |start| start.length);
-    let length = match (head, declared) {
+    let mut length = match (head, declared) {
         (Ok(RequestStart { end: true, .. }) | Err(_), _) => BodyLength::None,
         _ if is_held => BodyLength::None,
         (Ok(_), Some(length)) => BodyLength::Known(length),
@@ -128,6 +131,12 @@ async fn serve_stream<P: ServerProtocol>(
         refused = Some(Kind::ClientGone.into());
     } else if length == BodyLength::Known(0) {
         refused = await_end(&mut body, &timer, snapshot.timeouts.body).await.err();
+    } else if length == BodyLength::Unknown && has_usually_no_body(&request.method) {
+        match await_end(&mut body, &timer, MOMENT).await {
+            Ok(()) if body.is_done() && body.is_last() => length = BodyLength::None,
+            Ok(()) | Err(Error { kind: Kind::BodyTimeout, .. }) => {}
+            Err(error) => refused = Some(error),
+        }
     }
     let outcome = Exchange {
         worker,
@@ -174,8 +183,14 @@ async fn serve_stream<P: ServerProtocol>(
     });
 }
 
-/// Waits for the end of a request that declares to have no body: sent on at once, it would be on its way
-/// before a body showed that it lies.
+/// Whether a request with that method seldom has a body. Some clients end the stream of one only behind its head, in a packet of its own:
+/// sent on before, it would have a body upstream that is empty, which many servers refuse.
+fn has_usually_no_body(method: &Method) -> bool {
+    [Method::GET, Method::HEAD, Method::OPTIONS, Method::DELETE, Method::TRACE].contains(method)
+}
+
+/// Waits for the end of a request without a body, or the beginning of one: sent on at once, a request that declares to have none would be
+/// on its way before a body showed that it lies.
 async fn await_end(
     body: &mut impl BodySource,
     timer: &Timer,

@@ -380,3 +380,30 @@ fn a_body_where_there_is_none_is_a_502() {
         }
     }
 }
+
+/// Some clients end a request without a body only behind its head.
+#[test]
+fn a_request_whose_end_comes_late_has_no_body() {
+    let upstream = upstream::replies(ok("x"));
+    let gateway = gateway(QUIET, &[&upstream]);
+    let mut client = gateway.connects_h2();
+    let methods = ["GET", "OPTIONS", "DELETE"];
+    for method in methods {
+        let stream = client.starts(&Head::request(method, "/"));
+        client.pings().sends_data(stream, "", true);
+        client.response(stream).has_body("x");
+    }
+    for request in upstream.waits_for_requests(methods.len()) {
+        assert_eq!(request.all("transfer-encoding"), [""; 0], "{}", request.first_line);
+    }
+}
+
+#[test]
+fn the_end_of_a_request_is_not_waited_for_long() {
+    let (_held, mut client, stream, mut endpoint) = between_h1("", &Head::get("/"), false);
+    let head = endpoint.head().to_lowercase();
+    assert!(head.contains("transfer-encoding: chunked"), "{head}");
+    client.sends_data(stream, "late", true);
+    endpoint.expects("4\r\nlate\r\n0\r\n\r\n").sends(ok("x"));
+    client.response(stream).has_body("x");
+}
