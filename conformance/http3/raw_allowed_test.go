@@ -141,6 +141,30 @@ func TestGoawayOfADrain(t *testing.T) {
 	}
 }
 
+// RFC 9114 section 5.2: a client may have sent a request before it could know that none is served any more. The connection goes on for a
+// moment, so that the client hears that, and can read what it has.
+func TestTheConnectionOutlivesGoaway(t *testing.T) {
+	if judgesItself() {
+		t.Skip("quic-go's server closes the connection at once")
+	}
+	peer := start(t, alive(http.NotFound))
+	raw := peer.dialRaw(t)
+	raw.greets()
+	control := raw.accepts(streamControl)
+	raw.goesOn()
+	peer.drain()
+	for first := goaway(t, control); first > 4; first = goaway(t, control) {
+	}
+	late := read(raw.asks(headers(get("/alive")...)))
+	if code, reset := late.resetCode(); !reset || code != http3.ErrCodeRequestRejected {
+		t.Errorf("a request behind GOAWAY: %d, %v", late.status, late.err)
+	}
+	raw.closes(http3.ErrCodeNoError)
+	if err := peer.ended(); err != nil {
+		t.Errorf("the peer: %v", err)
+	}
+}
+
 // goaway reads until GOAWAY, and returns its id.
 func goaway(t *testing.T, control io.Reader) uint64 {
 	t.Helper()

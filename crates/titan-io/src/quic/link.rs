@@ -21,6 +21,8 @@ pub struct Link {
     held_back: Vec<StreamId>,
     /// The stream that is being read from, and what was read.
     current: Option<(StreamId, Unread)>,
+    /// Streams that this side has opened: they stay open for as long as the connection does.
+    own: usize,
     /// Whether the endpoint knows that it is over.
     pub(super) is_drained: bool,
     /// Why the connection is no more.
@@ -59,6 +61,7 @@ impl Link {
             unread: StreamMap::default(),
             held_back: Vec::new(),
             current: None,
+            own: 0,
             is_drained: false,
             lost: None,
         }
@@ -67,6 +70,16 @@ impl Link {
     /// HTTP/3's side of it.
     pub fn h3(&mut self) -> &mut titan_h3::Connection {
         &mut self.h3
+    }
+
+    /// Whether the peer has acknowledged all that was sent on its streams.
+    pub fn is_acknowledged(&mut self) -> bool {
+        self.quic.streams().send_streams() <= self.own
+    }
+
+    /// How often the peer has said what it has received.
+    pub fn acknowledgements(&self) -> u64 {
+        self.quic.stats().frame_rx.acks
     }
 
     /// What the handshake has come to: the protocol and the name that the client has asked for.
@@ -295,8 +308,8 @@ impl Link {
 
     /// Hands what HTTP/3 has to send to the streams.
     fn flush(&mut self) {
-        let Link { quic, h3, .. } = self;
-        h3.flush(&mut Streams(quic));
+        let Link { quic, h3, own, .. } = self;
+        h3.flush(&mut Streams { quic, own });
     }
 }
 
@@ -413,15 +426,20 @@ impl Protocol for Link {
 }
 
 /// The streams of a connection, to write to.
-struct Streams<'q>(&'q mut quinn_proto::Connection);
+struct Streams<'q> {
+    quic: &'q mut quinn_proto::Connection,
+    own: &'q mut usize,
+}
 
 impl Transport for Streams<'_> {
     fn open(&mut self) -> Option<StreamId> {
-        self.0.streams().open(Dir::Uni).map(number)
+        let stream = self.quic.streams().open(Dir::Uni)?;
+        *self.own += 1;
+        Some(number(stream))
     }
 
     fn write(&mut self, stream: StreamId, data: &mut Bytes) {
-        let mut sending = self.0.send_stream(id(stream));
+        let mut sending = self.quic.send_stream(id(stream));
         // Only a call that is refused has it say when there is room again.
         while !data.is_empty() {
             match sending.write_chunks(std::slice::from_mut(data)) {
@@ -433,19 +451,19 @@ impl Transport for Streams<'_> {
     }
 
     fn finish(&mut self, stream: StreamId) {
-        let _ = self.0.send_stream(id(stream)).finish();
+        let _ = self.quic.send_stream(id(stream)).finish();
     }
 
     fn reset(&mut self, stream: StreamId, code: Code) {
-        let _ = self.0.send_stream(id(stream)).reset(varint(code));
+        let _ = self.quic.send_stream(id(stream)).reset(varint(code));
     }
 
     fn stop(&mut self, stream: StreamId, code: Code) {
-        let _ = self.0.recv_stream(id(stream)).stop(varint(code));
+        let _ = self.quic.recv_stream(id(stream)).stop(varint(code));
     }
 
     fn prioritize(&mut self, stream: StreamId, level: i32) {
-        let _ = self.0.send_stream(id(stream)).set_priority(level);
+        let _ = self.quic.send_stream(id(stream)).set_priority(level);
     }
 }
 

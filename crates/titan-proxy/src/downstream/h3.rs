@@ -23,6 +23,10 @@ const ASKED_BEFORE_IDLE: u32 = 3;
 
 /// How long requests are still taken that a client has sent before it could know of a drain: longer than most round trips.
 const LEAVE: Duration = Duration::from_millis(500);
+/// How long a client that has everything may read it before the connection is closed: some drop what they have not read by then.
+const LINGER: Duration = Duration::from_secs(1);
+/// How long a drain waits for a client that has not received all of a response and says nothing more.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Serves a client until the connection ends. The peer is still to be told of that.
 pub(crate) async fn serve(line: &mut Line, worker: &Rc<Worker>, origin: &Origin) {
@@ -38,6 +42,8 @@ pub(crate) async fn serve(line: &mut Line, worker: &Rc<Worker>, origin: &Origin)
         idle: None,
         asks: None,
         leaves: None,
+        lingers: None,
+        heard: (0, worker.io.clock.now()),
         served: 0,
     };
     let code = poll_fn(|cx| connection.poll(cx)).await;
@@ -98,6 +104,10 @@ struct Connection<'l> {
     asks: Option<CoarseInstant>,
     /// When a client that was told of a drain must know of it.
     leaves: Option<CoarseInstant>,
+    /// Until when a connection that is over is left to the client to close.
+    lingers: Option<CoarseInstant>,
+    /// Acknowledgements so far, and until when the next one is waited for.
+    heard: (u64, CoarseInstant),
     /// Requests so far.
     served: u32,
 }
@@ -115,13 +125,6 @@ impl Connection<'_> {
             Poll::Pending => {}
         }
         count(worker, line.take_figures());
-        let is_over = {
-            let mut link = shared.mux.connection();
-            link.h3().is_over() && link.h3().is_flushed()
-        };
-        if is_over && shared.mux.handles() == 0 {
-            return Poll::Ready(Code::NoError);
-        }
         let head = self.head_deadline();
         let last = self.last_moment();
         let clock = &self.shared.worker.io.clock;
@@ -129,10 +132,11 @@ impl Connection<'_> {
             self.shared.worker.cells().count_failure(Kind::HeadTimeout.into());
             return Poll::Ready(Code::ExcessiveLoad);
         }
-        if clock.is_past(last) {
+        if self.lingers.is_some_and(|until| clock.is_past(until)) {
             return Poll::Ready(Code::NoError);
         }
-        let leaves = self.leaves.unwrap_or(CoarseInstant::NEVER);
+        let leaves = self.leaves.filter(|leaves| !clock.is_past(*leaves));
+        let leaves = leaves.unwrap_or(CoarseInstant::NEVER);
         let asks = self.ask_if_due();
         self.timer.wake_at(cx, last.min(head).min(leaves).min(asks));
         Poll::Pending
@@ -185,17 +189,48 @@ impl Connection<'_> {
         self.headless.map_or(CoarseInstant::NEVER, |(_, until)| until)
     }
 
-    /// Until when a client without a request is waited for.
+    /// When the connection is to be looked at again for its end. It ends in two steps: the client is told that no request is served any
+    /// more (RFC 9114 section 5.2), and has a moment to read what has come, and to close itself.
     fn last_moment(&mut self) -> CoarseInstant {
-        let Shared { worker, mux, .. } = &*self.shared;
+        let until = self.idle_until();
+        let Connection { shared, lingers, .. } = self;
+        let Shared { worker, mux, .. } = &**shared;
+        let clock = &worker.io.clock;
+        let mut link = mux.connection();
+        let is_over = link.h3().is_over() && link.h3().is_flushed() && link.is_acknowledged();
+        if until == CoarseInstant::NEVER || !is_over && !clock.is_past(until) {
+            *lingers = None;
+            return until;
+        }
+        if lingers.is_none() {
+            link.h3().leave();
+            drop(link);
+            mux.wake_driver();
+        }
+        *lingers.get_or_insert_with(|| clock.deadline(LINGER))
+    }
+
+    /// Until when a client without a request is waited for; never where it has one.
+    fn idle_until(&mut self) -> CoarseInstant {
+        let Connection { shared, idle, heard, grace, .. } = self;
+        let Shared { worker, mux, .. } = &**shared;
         let io = &worker.io;
         if mux.handles() > 0 {
-            self.idle = None;
+            *idle = None;
             return CoarseInstant::NEVER;
         }
-        let idle = || io.clock.deadline(worker.snapshot().timeouts.idle);
-        let until = *self.idle.get_or_insert_with(idle);
-        until.min(io.idle_until(self.grace))
+        let begun = || io.clock.deadline(worker.snapshot().timeouts.idle);
+        let until = *idle.get_or_insert_with(begun);
+        let mut link = mux.connection();
+        if link.is_acknowledged() {
+            return until.min(io.idle_until(*grace));
+        }
+        // It has its responses only once it has received them: a drain waits for that as well.
+        let count = link.acknowledgements();
+        if count != heard.0 {
+            *heard = (count, io.clock.deadline(PATIENCE));
+        }
+        until.min(io.idle_until(*grace).max(heard.1))
     }
 }
 
