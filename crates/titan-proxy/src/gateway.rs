@@ -15,7 +15,7 @@ mod threads;
 pub use credentials::{check_credentials, warn_of_credentials};
 pub use error::LoadError;
 pub use inherited::{InheritedListener, Lending, ListenerName};
-pub use listening::Bound;
+pub use listening::{Bound, SmallBuffers};
 pub use status::{CertificateStatus, Status, StoresInForce};
 
 use crate::metrics::Metrics;
@@ -170,6 +170,11 @@ impl Gateway {
     pub fn warnings(&self) -> Vec<String> {
         let in_force = self.loader.0.in_force();
         in_force.listening.states().flat_map(|(_, it)| it.listener_policy.warnings()).collect()
+    }
+
+    /// Listeners whose UDP sockets have smaller buffers than they ought to.
+    pub fn small_buffers(&self) -> Vec<SmallBuffers> {
+        self.loader.0.in_force().listening.small_buffers()
     }
 
     /// Failures to fetch token keys since the last call.

@@ -110,8 +110,8 @@ pub use explain::{Asking, BadQuestion, Explanation, Forwarded, Outcome, explain}
 pub use forwarding::is_request_id;
 pub use gateway::{
     Bound, CertificateStatus, Gateway, Held, InheritedListener, Lending, ListenerName, LoadError,
-    Loader, PreparedGateway, Status, StoresInForce, UpstreamFailure, check_credentials,
-    warn_of_credentials,
+    Loader, PreparedGateway, SmallBuffers, Status, StoresInForce, UpstreamFailure,
+    check_credentials, warn_of_credentials,
 };
 pub use metrics::{Cells, Metrics, RouteCells};
 pub use mirror::MirrorStatus;

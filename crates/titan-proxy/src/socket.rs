@@ -43,6 +43,15 @@ pub struct SocketFile {
 /// Device and inode of a file.
 pub type FileIdentity = (u64, u64);
 
+/// A buffer of a UDP socket for which the kernel grants less than was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SmallBuffer {
+    /// The setting of the kernel that bounds it.
+    pub(crate) setting: &'static str,
+    /// Bytes.
+    pub(crate) granted: usize,
+}
+
 /// What the kernel may hold of datagrams for a socket that a worker has not come to yet. Those of a burst that do not fit are lost.
 pub(crate) const UDP_BUFFER: usize = 4 << 20;
 /// Connections that the kernel may hold before they are accepted.
@@ -54,6 +63,7 @@ impl BoundSocket {
         let socket = Socket::from(fd);
         if socket.r#type()? == Type::DGRAM && socket.domain()? != Domain::UNIX {
             socket.set_nonblocking(true)?;
+            ask_for_buffers(&socket, UDP_BUFFER);
             return Ok(BoundSocket::Udp(socket.into()));
         }
         ListenSocket::inherited(socket).map(BoundSocket::Listening)
@@ -63,6 +73,14 @@ impl BoundSocket {
     pub(crate) fn has_own_queue(socket: &impl AsFd) -> bool {
         let socket = SockRef::from(socket);
         socket.domain().is_ok_and(|it| it != Domain::UNIX) && socket.reuse_port().unwrap_or(false)
+    }
+
+    /// Its buffers that are smaller than [`UDP_BUFFER`], where it is one for datagrams.
+    pub(crate) fn small_buffers(&self) -> Vec<SmallBuffer> {
+        match self {
+            BoundSocket::Listening(_) => Vec::new(),
+            BoundSocket::Udp(socket) => small_buffers(socket, UDP_BUFFER),
+        }
     }
 
     /// Where it is bound; none for a Unix socket.
@@ -274,11 +292,28 @@ fn tcp_socket(address: SocketAddr, only_v6: bool) -> io::Result<Socket> {
 fn shared_udp_socket(address: SocketAddr, only_v6: bool) -> io::Result<UdpSocket> {
     let socket = udp_socket(address, only_v6)?;
     socket.set_reuse_port(true)?;
-    // What the system does not allow it cuts, and a burst is lost sooner.
-    let _ = socket.set_recv_buffer_size(UDP_BUFFER);
-    let _ = socket.set_send_buffer_size(UDP_BUFFER);
+    ask_for_buffers(&socket, UDP_BUFFER);
     socket.bind(&address.into())?;
     Ok(socket.into())
+}
+
+/// What the system does not allow it cuts, and a burst is lost sooner.
+fn ask_for_buffers(socket: &Socket, bytes: usize) {
+    let _ = socket.set_recv_buffer_size(bytes);
+    let _ = socket.set_send_buffer_size(bytes);
+}
+
+fn small_buffers(socket: &impl AsFd, asked: usize) -> Vec<SmallBuffer> {
+    let socket = SockRef::from(socket);
+    let buffers = [
+        ("net.core.rmem_max", socket.recv_buffer_size()),
+        ("net.core.wmem_max", socket.send_buffer_size()),
+    ];
+    let granted = buffers.into_iter().filter_map(|(setting, bytes)| {
+        // It is told with room for what the kernel notes beside the bytes, as much again (socket(7)).
+        Some(SmallBuffer { setting, granted: bytes.ok()? / 2 })
+    });
+    granted.filter(|buffer| buffer.granted < asked).collect()
 }
 
 fn udp_socket(address: SocketAddr, only_v6: bool) -> io::Result<Socket> {
@@ -415,6 +450,23 @@ mod tests {
             panic!("it is bound to TCP")
         };
         assert_eq!(socket.accept().unwrap().1, client.local_addr().unwrap());
+    }
+
+    #[test]
+    fn buffers_are_small_where_the_kernel_grants_less_than_is_asked_for() {
+        let socket = udp_socket((Ipv4Addr::LOCALHOST, 0).into(), true).unwrap();
+        let most = ["r", "w"].map(|which| {
+            let file = std::fs::read_to_string(format!("/proc/sys/net/core/{which}mem_max"));
+            file.unwrap().trim().parse::<usize>().unwrap()
+        });
+        let least = most[0].min(most[1]);
+        ask_for_buffers(&socket, least);
+        assert_eq!(small_buffers(&socket, least), []);
+        let asked = most[0].max(most[1]) * 2;
+        ask_for_buffers(&socket, asked);
+        let small = |setting, granted| SmallBuffer { setting, granted };
+        let of_both = [small("net.core.rmem_max", most[0]), small("net.core.wmem_max", most[1])];
+        assert_eq!(small_buffers(&socket, asked), of_both);
     }
 
     #[test]

@@ -2,13 +2,16 @@
 
 use titan_config::{LogArea, LogLevel};
 use titan_observe::events::{Event, Field, Log, Repeat};
-use titan_proxy::{DestinationFigures, Gateway, RefusedHandshakes, Signal, UpstreamFailure};
+use titan_proxy::{
+    DestinationFigures, Gateway, RefusedHandshakes, Signal, SmallBuffers, UpstreamFailure,
+};
 
 /// Tells of what has gone wrong since the last call, and of what lasts.
 pub(crate) fn look(gateway: &Gateway) {
     let log = gateway.log();
     gateway.upstream_failures().into_iter().for_each(|it| log.tell(of_upstream(it)));
     gateway.refused_handshakes().into_iter().for_each(|it| log.tell(of_handshakes(it)));
+    gateway.small_buffers().into_iter().for_each(|it| log.tell(of_buffers(it)));
     if gateway.has_lost_logs() {
         let text = "the thread that writes access logs has panicked: they have nothing more until a restart";
         let lost = Event::new((LogArea::Log, LogLevel::Error), "access_logs_lost", text);
@@ -47,6 +50,12 @@ fn of_upstream(failure: UpstreamFailure) -> Event {
         .times(count)
         .at(at)
         .once(Repeat::ByMinute)
+}
+
+fn of_buffers(SmallBuffers { listener, what }: SmallBuffers) -> Event {
+    Event::new((LogArea::Listener, LogLevel::Warn), "udp_buffer_small", what)
+        .with(Field::Listener, listener)
+        .once(Repeat::ByHour)
 }
 
 /// What is told of a destination.

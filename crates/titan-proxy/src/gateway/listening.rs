@@ -5,7 +5,7 @@ use super::inherited::Inherited;
 use super::status::CertificateStatus;
 use crate::listener::{Listener, ListenerState};
 use crate::listener_id::ListenerId;
-use crate::socket::{BoundSocket, SocketFile, bind, bind_udp, share_out};
+use crate::socket::{BoundSocket, SmallBuffer, SocketFile, UDP_BUFFER, bind, bind_udp, share_out};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,7 +35,18 @@ struct Place {
     sockets: usize,
     /// Of a Unix socket that is the gateway's own.
     file: Option<SocketFile>,
+    /// Of UDP sockets, where the kernel grants less than was asked for.
+    small: Vec<SmallBuffer>,
     state: Arc<ListenerState>,
+}
+
+/// UDP sockets of a listener with smaller buffers than were asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SmallBuffers {
+    /// The name of the listener.
+    pub listener: String,
+    /// What is wrong, and what to do about it.
+    pub what: String,
 }
 
 /// Where another configuration has it listen, and how it gets there.
@@ -94,7 +105,7 @@ impl Listening {
                     let bound = Bound::new(listener, &shares[0][0]);
                     added.push((index, bound.clone()));
                     let sockets = open(&id, shares);
-                    Place { id, bound, sockets, file, state: Arc::clone(state) }
+                    Place::new(id, bound, sockets, (file, Vec::new()), state)
                 }
             };
             let udp = state.id.udp();
@@ -109,8 +120,9 @@ impl Listening {
                         }
                     };
                     let bound = place.bound.clone();
+                    let small = shares[0][0].small_buffers();
                     let sockets = open(&udp, shares);
-                    Some(Place { id: udp, bound, sockets, file: None, state: Arc::clone(state) })
+                    Some(Place::new(udp, bound, sockets, (None, small), state))
                 }
             };
             places.push(place);
@@ -175,6 +187,11 @@ impl Listening {
         files.for_each(|file| file.remove());
     }
 
+    /// Those of its UDP sockets that have small buffers.
+    pub(super) fn small_buffers(&self) -> Vec<SmallBuffers> {
+        self.0.iter().filter_map(Place::small_buffers).collect()
+    }
+
     /// How many sockets all workers have.
     pub(super) fn sockets(&self) -> usize {
         self.0.iter().map(|place| place.sockets).sum()
@@ -186,10 +203,32 @@ impl Listening {
 }
 
 impl Place {
+    fn new(
+        id: ListenerId,
+        bound: Bound,
+        sockets: usize,
+        (file, small): (Option<SocketFile>, Vec<SmallBuffer>),
+        state: &Arc<ListenerState>,
+    ) -> Place {
+        Place { id, bound, sockets, file, small, state: Arc::clone(state) }
+    }
+
     /// The same under what may be another name.
     fn renamed(&self, bound: Bound, state: &Arc<ListenerState>) -> Place {
-        let (id, sockets, file) = (self.id.clone(), self.sockets, self.file.clone());
-        Place { id, bound, sockets, file, state: Arc::clone(state) }
+        let kept = (self.file.clone(), self.small.clone());
+        Place::new(self.id.clone(), bound, self.sockets, kept, state)
+    }
+
+    fn small_buffers(&self) -> Option<SmallBuffers> {
+        let granted = |it: &SmallBuffer| format!("{} bytes ({})", it.granted, it.setting);
+        let granted: Vec<_> = self.small.iter().map(granted).collect();
+        let what = format!(
+            "the kernel grants buffers of UDP sockets {} where {UDP_BUFFER} were asked for, and more datagrams are lost: \
+             raise that with sysctl, and restart the gateway",
+            granted.join(" and ")
+        );
+        let listener = self.bound.name.clone();
+        (!granted.is_empty()).then_some(SmallBuffers { listener, what })
     }
 }
 
@@ -241,5 +280,34 @@ fn text_of(address: &ListenAddress) -> String {
         ListenAddress::Tcp(address) => address.to_string(),
         ListenAddress::Any(port) => format!(":{port}"),
         ListenAddress::Unix(path) => format!("unix:{}", path.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listener::PreparedListener;
+    use titan_io::registry::Registry;
+
+    #[test]
+    fn small_buffers_are_told_of_with_what_to_set() {
+        let text =
+            "{ listeners: [{ name: web, address: '127.0.0.1:1' }], routes: [{ respond: 204 }] }";
+        let config = Config::parse("test", text).unwrap();
+        let (listener, id) = (&config.listeners[0], ListenerId::all(&config.listeners).remove(0));
+        let (files, registry) = (crate::Files::default(), Registry::default());
+        let prepared = PreparedListener::new(listener, id.clone(), &files, &registry).unwrap();
+        let told = |small: Vec<SmallBuffer>| {
+            let bound =
+                Bound { name: "web".to_owned(), address: String::new(), socket_address: None };
+            let place = Place::new(id.udp(), bound, 1, (None, small), prepared.state());
+            Listening(vec![place]).small_buffers()
+        };
+        assert_eq!(told(Vec::new()), []);
+        let small = SmallBuffer { setting: "net.core.rmem_max", granted: 212_992 };
+        let told = told(vec![small]).remove(0);
+        assert_eq!(told.listener, "web");
+        let what = "the kernel grants buffers of UDP sockets 212992 bytes (net.core.rmem_max) where 4194304 were asked for";
+        assert!(told.what.starts_with(what), "{}", told.what);
     }
 }
