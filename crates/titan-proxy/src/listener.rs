@@ -14,11 +14,11 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc as std_mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc as std_mpsc};
 use std::task::Poll;
 use titan_config::Cidr;
 use titan_config::TlsMode;
@@ -47,8 +47,10 @@ pub(crate) enum ListenerOrder {
     Lend(std_mpsc::SyncSender<LentSocket>),
     /// Close the socket, which others have too: what waits there is theirs.
     Leave(Done),
-    /// Accept what waits, and close the socket.
+    /// Accept what waits, and close the socket; one for UDP keeps it for as long as there are connections.
     Close(Done),
+    /// Begin again after that, with what is left.
+    Open,
 }
 
 /// A duplicate of a socket, and whose it is.
@@ -72,6 +74,8 @@ pub(crate) struct ListenerState {
     handover: Arc<Handover>,
     /// Handshakes of QUIC under way, over all workers.
     handshakes: AtomicU32,
+    /// The UDP sockets that are open, each with its worker: also after the UDP side was closed, while there are connections.
+    udp: Mutex<Vec<(usize, Weak<UdpSocket>)>>,
 }
 
 /// The settings of a listener, ready to be in force.
@@ -137,6 +141,7 @@ impl ListenerState {
             by_client: Mutex::default(),
             handover: Arc::default(),
             handshakes: AtomicU32::new(0),
+            udp: Mutex::default(),
         }
     }
 
@@ -257,6 +262,8 @@ impl Listener {
                     return Ok(());
                 }
                 Next::Order(Some(ListenerOrder::Close(done))) => break Some(done),
+                // Only one for UDP outlives that it was closed.
+                Next::Order(Some(ListenerOrder::Open)) => {}
                 Next::Order(None) => break None,
             }
         };

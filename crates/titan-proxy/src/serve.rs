@@ -41,6 +41,8 @@ struct Accepting {
     tasks: JoinSet<io::Result<()>>,
     /// The ways to them.
     open: HashMap<ListenerId, Vec<mpsc::Sender<ListenerOrder>>>,
+    /// The ways to those that are closed, and may still serve connections with their socket.
+    closed: HashMap<ListenerId, Vec<mpsc::Sender<ListenerOrder>>>,
 }
 
 /// Accepts and serves until told to drain, then finishes what runs, for as long as the configuration
@@ -85,9 +87,23 @@ async fn serve(
 impl Accepting {
     fn begin(&mut self, worker: &Rc<Worker>, listener: Listener) {
         let id = listener.id.clone();
-        let (orders, received) = mpsc::channel(1);
-        self.tasks.spawn_local(listener.serve(Rc::clone(worker), received));
+        let orders = self.reopen(&id).unwrap_or_else(|| {
+            let (orders, received) = mpsc::channel(1);
+            self.tasks.spawn_local(listener.serve(Rc::clone(worker), received));
+            orders
+        });
         self.open.entry(id).or_default().push(orders);
+    }
+
+    /// Has one go on that has closed and not ended. What it serves could not be served by another one at the same socket.
+    fn reopen(&mut self, id: &ListenerId) -> Option<mpsc::Sender<ListenerOrder>> {
+        let closed = self.closed.get_mut(id)?;
+        while let Some(orders) = closed.pop() {
+            if orders.try_send(ListenerOrder::Open).is_ok() {
+                return Some(orders);
+            }
+        }
+        None
     }
 
     fn follow(&mut self, worker: &Rc<Worker>, order: Order) {
@@ -110,16 +126,22 @@ impl Accepting {
         self.tell(&closed, || ListenerOrder::Close(done.clone()));
     }
 
-    /// Tells listeners something that ends them.
+    /// Tells listeners something after which they accept nothing more.
     fn tell(&mut self, listeners: &[ListenerId], order: impl Fn() -> ListenerOrder) {
-        for listener in listeners.iter().filter_map(|id| self.open.remove(id)).flatten() {
-            // One that has failed ends the worker anyway. The end of its orders is the order to close.
-            let _ = listener.try_send(order());
+        self.closed.retain(|_, all| all.iter().any(|orders| !orders.is_closed()));
+        for id in listeners {
+            let Some(told) = self.open.remove(id) else { continue };
+            for listener in &told {
+                // One that has failed ends the worker anyway. The end of its orders is the order to close.
+                let _ = listener.try_send(order());
+            }
+            self.closed.entry(id.clone()).or_default().extend(told);
         }
     }
 
     async fn end(mut self) {
         self.open.clear();
+        self.closed.clear();
         while let Some(ended) = self.tasks.join_next().await {
             check(ended);
         }

@@ -251,6 +251,26 @@ pub(crate) fn bind_udp(
     (0..workers).map(|_| shared_udp_socket(bound, only_v6).map(BoundSocket::Udp)).collect()
 }
 
+/// Sockets that some of so many workers still have at an address, and a further one for each of the others.
+pub(crate) fn share_again(
+    left: Vec<(usize, UdpSocket)>,
+    workers: usize,
+) -> io::Result<Vec<Vec<BoundSocket>>> {
+    let mut shares: Vec<Vec<_>> = std::iter::repeat_with(Vec::new).take(workers).collect();
+    let mut further = None;
+    for (worker, socket) in left {
+        if further.is_none() {
+            further = Some(BoundSocket::Udp(socket.try_clone()?));
+        }
+        shares[worker % workers].push(BoundSocket::Udp(socket));
+    }
+    let further = further.ok_or(io::ErrorKind::InvalidInput)?;
+    for share in shares.iter_mut().filter(|share| share.is_empty()) {
+        share.push(further.another()?);
+    }
+    Ok(shares)
+}
+
 fn bind_tcp(address: SocketAddr, only_v6: bool, workers: usize) -> io::Result<Vec<ListenSocket>> {
     // Sockets that share a port share it with another process too, which would go unnoticed. One that does not share it
     // finds out.

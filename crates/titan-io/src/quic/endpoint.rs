@@ -77,6 +77,8 @@ pub struct Endpoint {
     foreign: RefCell<mpsc::Receiver<Foreign>>,
     ids: WorkerIds,
     figures: Cell<EndpointFigures>,
+    /// Whether its connections are to end.
+    is_closed: Cell<bool>,
     /// Who receives.
     receiver: RefCell<Waker>,
     /// Who waits for the end of the last connection.
@@ -147,6 +149,7 @@ impl Endpoint {
             foreign,
             ids,
             figures: Cell::default(),
+            is_closed: Cell::new(false),
             receiver: RefCell::new(Waker::noop().clone()),
             last: RefCell::new(Waker::noop().clone()),
         }))
@@ -278,6 +281,22 @@ impl Endpoint {
             let figures = self.figures.get();
             self.figures.set(EndpointFigures { retries: figures.retries + 1, ..figures });
         }
+    }
+
+    /// Has its connections end in good order. That none begins is up to the caller.
+    pub fn close(&self) {
+        self.is_closed.set(true);
+        self.connections.borrow().values().for_each(|mux| mux.wake_driver());
+    }
+
+    /// Has those go on that begin from now on.
+    pub fn open(&self) {
+        self.is_closed.set(false);
+    }
+
+    /// Whether its connections are to end.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.get()
     }
 
     /// Waits until no connection is left.

@@ -113,6 +113,11 @@ impl Line {
         }
     }
 
+    /// Whether it is to end in good order, with all others at its socket.
+    pub fn is_leaving(&self) -> bool {
+        self.accepted.endpoint.is_closed()
+    }
+
     /// Ends the connection; nothing happens where it has ended.
     pub fn close(&mut self, code: Code) {
         self.accepted.mux.connection().close(code, "");

@@ -164,13 +164,13 @@ impl Connection<'_> {
 
     /// Tells the client to go elsewhere, in two steps.
     fn drain_if_due(&mut self) {
-        let Connection { shared, leaves, served, .. } = self;
+        let Connection { line, shared, leaves, served, .. } = self;
         let worker = &shared.worker;
         let clock = &worker.io.clock;
         let mut link = shared.mux.connection();
         let h3 = link.h3();
         let may_end = *served > 0 && !h3.is_leaving();
-        if worker.io.is_draining() || may_end && worker.ends_connections() {
+        if worker.io.is_draining() || line.is_leaving() || may_end && worker.ends_connections() {
             h3.drain();
         }
         if h3.is_leaving() && clock.is_past(*leaves.get_or_insert_with(|| clock.deadline(LEAVE))) {

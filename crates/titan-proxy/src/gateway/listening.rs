@@ -5,7 +5,9 @@ use super::inherited::Inherited;
 use super::status::CertificateStatus;
 use crate::listener::{Listener, ListenerState};
 use crate::listener_id::ListenerId;
-use crate::socket::{BoundSocket, SmallBuffer, SocketFile, UDP_BUFFER, bind, bind_udp, share_out};
+use crate::socket::{
+    BoundSocket, SmallBuffer, SocketFile, UDP_BUFFER, bind, bind_udp, share_again, share_out,
+};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -116,7 +118,7 @@ impl Listening {
                     let shares = match inherited.take_sockets(&udp).map_err(failed)? {
                         Some(sockets) => share_out(sockets, workers).map_err(failed)?,
                         None => {
-                            alone(bind_beside(listener, &place.bound, workers).map_err(failed)?)
+                            bind_beside(listener, &place.bound, state, workers).map_err(failed)?
                         }
                     };
                     let bound = place.bound.clone();
@@ -261,14 +263,20 @@ impl Bound {
     }
 }
 
-/// The UDP sockets of a listener, whose port may have been chosen by the kernel.
+/// The UDP sockets of a listener, whose port may have been chosen by the kernel. Those that it had before are used again while they have
+/// connections.
 fn bind_beside(
     listener: &titan_config::Listener,
     bound: &Bound,
+    state: &ListenerState,
     workers: usize,
-) -> io::Result<Vec<BoundSocket>> {
+) -> io::Result<Vec<Vec<BoundSocket>>> {
+    let left = state.udp_sockets()?;
+    if !left.is_empty() {
+        return share_again(left, workers);
+    }
     let address = bound.socket_address.ok_or(io::ErrorKind::InvalidInput)?;
-    bind_udp(&listener.address, address, workers)
+    Ok(alone(bind_udp(&listener.address, address, workers)?))
 }
 
 fn alone(sockets: Vec<BoundSocket>) -> Vec<Vec<BoundSocket>> {

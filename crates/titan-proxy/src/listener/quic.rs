@@ -10,8 +10,8 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use titan_http::Scheme;
 use titan_io::clock::Timer;
@@ -22,20 +22,23 @@ use titan_io::stream::Agreed;
 use titan_io::tls::{Refused, ServerTls};
 use tokio::sync::mpsc;
 
-/// Receives datagrams, and serves each connection in a task of its own. Returns when it is told to close or nobody can tell it any more;
-/// what is open then goes on to its end.
+/// Receives datagrams, and serves each connection in a task of its own. Told to close, it goes on for those that are open, and returns
+/// once there are none, unless it is told to open again. Where nobody can tell it anything any more it returns at once, and what is open
+/// goes on to its end.
 pub(super) async fn serve(
     (id, state): (ListenerId, Arc<ListenerState>),
     socket: UdpSocket,
     worker: Rc<Worker>,
     mut orders: mpsc::Receiver<ListenerOrder>,
 ) -> io::Result<()> {
-    let lent = socket.try_clone()?;
+    let lent = Arc::new(socket.try_clone()?);
+    state.note_udp(worker.index(), &lent);
     let Some(side) = UdpSide::new(socket, Rc::clone(&worker), state)? else { return Ok(()) };
     let mut receiving = Receiving { side, datagrams: Datagrams::default(), arrivals: Vec::new() };
     let done: Option<Done> = loop {
         let next = poll_fn(|cx| match orders.poll_recv(cx) {
             Poll::Ready(order) => Poll::Ready(Next::Order(order)),
+            Poll::Pending if receiving.side.is_over(cx) => Poll::Ready(Next::Over),
             Poll::Pending => receiving.poll(cx).map(Next::Failed),
         });
         match next.await {
@@ -43,24 +46,43 @@ pub(super) async fn serve(
                 let duplicate: io::Result<OwnedFd> = lent.try_clone().map(OwnedFd::from);
                 let _ = borrower.try_send((id.clone(), duplicate));
             }
-            Next::Order(Some(ListenerOrder::Leave(done) | ListenerOrder::Close(done))) => {
-                break Some(done);
-            }
+            Next::Order(Some(ListenerOrder::Leave(done))) => break Some(done),
+            Next::Order(Some(ListenerOrder::Close(_))) => receiving.side.endpoint.close(),
+            Next::Order(Some(ListenerOrder::Open)) => receiving.side.endpoint.open(),
             Next::Order(None) => break None,
+            Next::Over => return Ok(()),
             Next::Failed(error) => return Err(error),
         }
     };
-    receiving.side.is_closing = true;
+    receiving.side.endpoint.close();
     // Connections end in tasks of their own, and need the socket to that end.
-    drop(tokio::task::spawn_local(receiving.finish()));
+    drop(tokio::task::spawn_local(receiving.finish(lent)));
     drop(done);
     Ok(())
 }
 
 enum Next {
     Order(Option<ListenerOrder>),
+    /// It was closed, and has no connection.
+    Over,
     /// The socket has failed.
     Failed(io::Error),
+}
+
+impl ListenerState {
+    /// Duplicates of its UDP sockets that are open, each with its worker.
+    pub(crate) fn udp_sockets(&self) -> io::Result<Vec<(usize, UdpSocket)>> {
+        let udp = self.udp.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = udp.iter().filter_map(|(worker, socket)| Some((*worker, socket.upgrade()?)));
+        open.map(|(worker, socket)| Ok((worker, socket.try_clone()?))).collect()
+    }
+
+    /// Notes a UDP socket, which is open for as long as `socket` is.
+    fn note_udp(&self, worker: usize, socket: &Arc<UdpSocket>) {
+        let mut udp = self.udp.lock().unwrap_or_else(PoisonError::into_inner);
+        udp.retain(|(_, socket)| socket.strong_count() > 0);
+        udp.push((worker, Arc::downgrade(socket)));
+    }
 }
 
 /// The UDP side of a listener, on one worker.
@@ -70,8 +92,6 @@ struct UdpSide {
     state: Arc<ListenerState>,
     /// What handshakes are held with.
     held: Held,
-    /// Whether no connection is accepted any more.
-    is_closing: bool,
 }
 
 /// What handshakes are held with, and what that was made of.
@@ -101,7 +121,12 @@ impl UdpSide {
         let Some((held, ids)) = held.zip(ids) else { return Ok(None) };
         let handover = Arc::clone(&state.handover);
         let endpoint = Endpoint::new(socket, ids, handover, held.server.clone())?;
-        Ok(Some(UdpSide { endpoint, worker, state, held, is_closing: false }))
+        Ok(Some(UdpSide { endpoint, worker, state, held }))
+    }
+
+    /// Whether it was closed, and has no connection.
+    fn is_over(&self, cx: &Context<'_>) -> bool {
+        self.endpoint.is_closed() && self.endpoint.poll_empty(cx).is_ready()
     }
 
     /// Keeps to the configuration that is in force. False where it has no certificates.
@@ -124,7 +149,7 @@ impl UdpSide {
             worker.cells().refused.add(1);
             endpoint.refuse(arrival);
         };
-        if self.is_closing || !worker.accepts() {
+        if endpoint.is_closed() || !worker.accepts() {
             return endpoint.refuse(arrival);
         }
         let under_way = state.handshakes.load(Ordering::Relaxed);
@@ -203,8 +228,8 @@ impl Receiving {
         }
     }
 
-    /// Goes on until the last connection is over.
-    async fn finish(mut self) {
+    /// Goes on until the last connection is over. Until then others may be lent the socket.
+    async fn finish(mut self, _lent: Arc<UdpSocket>) {
         let endpoint = Rc::clone(&self.side.endpoint);
         let over = poll_fn(|cx| endpoint.poll_empty(cx));
         let failed = poll_fn(|cx| self.poll(cx));

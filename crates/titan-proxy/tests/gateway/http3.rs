@@ -1,12 +1,16 @@
 //! HTTP/3 as others see it who do not speak it: the UDP port, and what responses say of it. Clients that speak it are in
 //! conformance/http3.
 
+mod client;
+
+use client::Client;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{ClientConfig, Endpoint, EndpointConfig};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use titan_testkit::{Certificate, Gateway, Peer, certificate, start_with, waits_until};
+use titan_testkit::upstream::{self, ok};
+use titan_testkit::{Certificate, Gateway, Listening, Peer, certificate, start_with, waits_until};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n";
 
@@ -65,6 +69,57 @@ fn http3_is_spoken_where_it_is_configured_also_after_a_reload() {
     drop(gateway);
     let without = starts("max_connections: 10", &a);
     assert!(!speaks_quic(without.address()), "it is not spoken unless it is configured");
+}
+
+/// A listener that speaks these, with an upstream, on two workers.
+fn proxying(protocols: &str) -> String {
+    format!(
+        "listeners: [{{ address: '127.0.0.1:0', tls: {{ certificates: {{ cert: a.pem, key: a.key }} }}, \
+         protocols: {protocols} }}]\nworkers: 2\nupstreams: {{ u: $0 }}\n\
+         routes: [{{ path: /own, respond: 204 }}, {{ prefix: /, upstream: u }}]"
+    )
+}
+
+fn starts_proxying(a: &Certificate, upstream: &Listening) -> Gateway {
+    start_with(&proxying("[h3, h1]"), &[upstream], &Certificate::files(&[("a", a)]))
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn http3_is_taken_away_and_given_back_while_connections_are_open() {
+    const GOAWAY: u8 = 7;
+    let (a, upstream) = (certificate(&["a.example"]), upstream::listens());
+    let gateway = starts_proxying(&a, &upstream);
+    let reload = |protocols: &str| {
+        let reloaded = gateway.reloads(&proxying(protocols), &[&upstream]);
+        reloaded.unwrap_or_else(|error| panic!("{error}"));
+    };
+    let mut before = Client::connects(gateway.address(), a.trusted());
+    let under_way = before.asks("POST", "/");
+    let mut endpoint = upstream.accepts();
+    endpoint.request();
+    reload("[h2, h1]");
+    before.waits("a GOAWAY", |client| {
+        // The frames of a control stream here are shorter than 64 bytes.
+        let mut frames = client.came_on_uni(0);
+        while let [kind, length, rest @ ..] = frames {
+            if *kind == GOAWAY {
+                return Some(());
+            }
+            frames = rest.get(usize::from(*length)..)?;
+        }
+        None
+    });
+    reload("[h3, h1]");
+    for _ in 0..8 {
+        let mut client = Client::connects(gateway.address(), a.trusted());
+        let stream = client.asks("GET", "/own");
+        client.is_served(stream, 204);
+        client.closes();
+    }
+    endpoint.sends(ok("x"));
+    before.is_served(under_way, 200);
+    before.closes();
 }
 
 // field: listener.alt_svc, alt_svc.max_age, alt_svc.port
