@@ -1,15 +1,17 @@
 //! What a peer costs below HTTP/3: frames and datagrams that get nothing done. They are judged by the second, by what quinn-proto has
 //! counted, and are charged to the account that HTTP/3 has of the peer.
 //!
-//! | what | how many are free in a second |
-//! |---|---|
-//! | PATH_CHALLENGE, NEW_CONNECTION_ID, PING, MAX_DATA, DATA_BLOCKED and the like | [`FREE`], and two for each STREAM frame |
-//! | datagrams | [`FREE`], and two for each that was sent, and for each STREAM frame |
+//! - Frames that steer: PATH_CHALLENGE, NEW_CONNECTION_ID, PING, MAX_DATA, DATA_BLOCKED, RESET_STREAM, CRYPTO and the like, and of each
+//!   datagram what is beyond one ACK and [`STREAMS`] STREAM frames. Free in a second are [`FREE`], [`OF_A_STREAM`] for each stream of the
+//!   peer, and one for each [`A_FRAME`] bytes on streams.
+//! - Datagrams. Free in a second are [`FREE`], two for each that was sent, one for each [`A_DATAGRAM`] bytes on streams, and one for each
+//!   [`FULL`] bytes of them.
 //!
 //! What is beyond that costs a point for each [`A_POINT`]. Acknowledgements come with what was sent, and cost only where they are more
-//! than that.
+//! than that. STREAM frames earn nothing by themselves: they may be empty.
 
-use quinn_proto::{Connection, ConnectionStats};
+use super::link::Link;
+use quinn_proto::ConnectionStats;
 use std::net::SocketAddr;
 
 /// What has happened on a connection since it was asked last.
@@ -23,10 +25,16 @@ pub struct LineFigures {
 
 /// What was counted by the last look.
 pub(super) struct Audit {
+    /// Frames that get nothing done by themselves.
     control: u64,
+    /// Datagrams that have come, and their bytes.
     received: u64,
+    bytes: u64,
+    /// Datagrams that were sent.
     sent: u64,
-    data: u64,
+    /// Streams that the peer has opened, and bytes on all streams, in both directions.
+    streams: u64,
+    moved: u64,
     lost: u64,
     address: SocketAddr,
 }
@@ -35,23 +43,34 @@ pub(super) struct Audit {
 const A_POINT: u64 = 16;
 /// What is free in any second.
 const FREE: u64 = 128;
+/// Bytes on streams that make a frame free, and a datagram: small messages come in one each.
+const A_FRAME: u64 = 256;
+const A_DATAGRAM: u64 = 32;
+/// Bytes of datagrams that make one free: those of an upload are longer, whether what they have brought was read or not.
+const FULL: u64 = 600;
+/// STREAM frames in a datagram that may be messages on as many streams.
+const STREAMS: u64 = 16;
+/// Frames that are free for a stream: it may end early in both directions, and move its limits.
+const OF_A_STREAM: u64 = 4;
 
 impl Audit {
     /// Nothing has come yet from that address.
     pub(super) fn new(address: SocketAddr) -> Audit {
-        Audit { control: 0, received: 0, sent: 0, data: 0, lost: 0, address }
+        Audit { control: 0, received: 0, bytes: 0, sent: 0, streams: 0, moved: 0, lost: 0, address }
     }
 
     /// Takes in what has happened, and tells what it costs.
-    pub(super) fn look(&mut self, connection: &Connection, figures: &mut LineFigures) -> u32 {
-        let stats = connection.stats();
+    pub(super) fn look(&mut self, link: &Link, figures: &mut LineFigures) -> u32 {
+        let stats = link.quic.stats();
         let now = Audit {
             control: control(&stats),
             received: stats.udp_rx.datagrams,
+            bytes: stats.udp_rx.bytes,
             sent: stats.udp_tx.datagrams,
-            data: stats.frame_rx.stream + stats.frame_tx.stream,
+            streams: link.streams,
+            moved: link.moved,
             lost: stats.path.lost_packets,
-            address: connection.remote_address(),
+            address: link.quic.remote_address(),
         };
         figures.migrations += u64::from(now.address != self.address);
         // A new path begins to count anew.
@@ -62,18 +81,19 @@ impl Audit {
     }
 
     fn cost_until(&self, now: &Audit) -> u32 {
-        let data = now.data.saturating_sub(self.data);
-        let sent = now.sent.saturating_sub(self.sent);
-        let control = now.control.saturating_sub(self.control);
-        let received = now.received.saturating_sub(self.received);
-        let control = control.saturating_sub(FREE + 2 * data);
-        let received = received.saturating_sub(FREE + 2 * (sent + data));
+        let since = |of: fn(&Audit) -> u64| of(now).saturating_sub(of(self));
+        let (streams, moved) = (since(|it| it.streams), since(|it| it.moved));
+        let control = since(|it| it.control);
+        let control = control.saturating_sub(FREE + OF_A_STREAM * streams + moved / A_FRAME);
+        let (sent, bytes) = (since(|it| it.sent), since(|it| it.bytes));
+        let free = FREE + 2 * sent + moved / A_DATAGRAM + bytes / FULL;
+        let received = since(|it| it.received).saturating_sub(free);
         u32::try_from((control + received) / A_POINT).unwrap_or(u32::MAX)
     }
 }
 
 fn control(stats: &ConnectionStats) -> u64 {
-    let frames = &stats.frame_rx;
+    let (frames, datagrams) = (&stats.frame_rx, stats.udp_rx.datagrams);
     let of_paths = frames.path_challenge + frames.path_response + frames.ping;
     let of_ids = frames.new_connection_id + frames.retire_connection_id;
     let of_limits = frames.max_data
@@ -84,7 +104,11 @@ fn control(stats: &ConnectionStats) -> u64 {
         + frames.stream_data_blocked
         + frames.streams_blocked_bidi
         + frames.streams_blocked_uni;
-    of_paths + of_ids + of_limits
+    let of_streams = frames.reset_stream
+        + frames.stop_sending
+        + frames.stream.saturating_sub(STREAMS * datagrams);
+    let of_acks = frames.acks.saturating_sub(datagrams) + frames.ack_frequency;
+    of_paths + of_ids + of_limits + of_streams + of_acks + frames.crypto + frames.immediate_ack
 }
 
 #[cfg(test)]
@@ -92,23 +116,76 @@ mod tests {
     use super::*;
     use std::net::Ipv4Addr;
 
-    fn audit(control: u64, received: u64, sent: u64, data: u64) -> Audit {
+    /// What has come of each, beyond what is there already.
+    #[derive(Clone, Copy, Default)]
+    struct Came {
+        control: u64,
+        received: u64,
+        bytes: u64,
+        sent: u64,
+        streams: u64,
+        moved: u64,
+    }
+
+    fn cost(came: Came) -> u32 {
+        const BEFORE: u64 = 1000;
+        let Came { control, received, bytes, sent, streams, moved } = came;
         let address = (Ipv4Addr::LOCALHOST, 1).into();
-        Audit { control, received, sent, data, ..Audit::new(address) }
+        let audit = |[control, received, bytes, sent, streams, moved]: [u64; 6]| {
+            let begun = Audit::new(address);
+            Audit { control, received, bytes, sent, streams, moved, ..begun }
+        };
+        let now = [control, received, bytes, sent, streams, moved].map(|it| BEFORE + it);
+        audit([BEFORE; 6]).cost_until(&audit(now))
     }
 
     #[test]
     fn what_gets_something_done_is_free() {
-        let begun = audit(1000, 1000, 1000, 1000);
-        let cost = |control: u64, received: u64, sent: u64, data: u64| {
-            begun.cost_until(&audit(1000 + control, 1000 + received, 1000 + sent, 1000 + data))
+        let none = Came::default();
+        for (name, came) in [
+            ("nothing", none),
+            ("a moment without data", Came { control: FREE, received: FREE, ..none }),
+            (
+                "a download, and acknowledgements",
+                Came { control: 2000, received: 50_000, sent: 25_000, moved: 30 << 20, ..none },
+            ),
+            (
+                "an upload that few acknowledgements are sent for, and of which nothing was read",
+                Came { received: 50_000, bytes: 60_000_000, sent: 500, ..none },
+            ),
+            (
+                "short messages",
+                Came { received: 5000, bytes: 350_000, sent: 500, moved: 200_000, ..none },
+            ),
+            ("streams that end early", Came { control: 4000, streams: 1000, ..none }),
+        ] {
+            assert_eq!(cost(came), 0, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_gets_nothing_done_costs() {
+        let none = Came::default();
+        assert_eq!(cost(Came { control: FREE + 160, ..none }), 10);
+        assert_eq!(cost(Came { received: FREE + 160, ..none }), 10);
+        let many = Came { control: 1_000_000, received: 1_000_000, bytes: 30_000_000, ..none };
+        assert!(cost(many) > 100_000);
+    }
+
+    #[test]
+    fn frames_beyond_need_are_counted() {
+        let counted = |set: fn(&mut ConnectionStats)| {
+            let mut stats = ConnectionStats::default();
+            stats.udp_rx.datagrams = 10;
+            set(&mut stats);
+            control(&stats)
         };
-        assert_eq!(cost(0, 0, 0, 0), 0);
-        assert_eq!(cost(FREE, FREE, 0, 0), 0, "a moment without any");
-        assert_eq!(cost(2000, 50_000, 25_000, 1000), 0, "a download, with its acknowledgements");
-        assert_eq!(cost(2000, 50_000, 1000, 50_000), 0, "an upload");
-        assert_eq!(cost(FREE + 160, 0, 0, 0), 10);
-        assert_eq!(cost(0, FREE + 160, 0, 0), 10);
-        assert!(cost(1_000_000, 1_000_000, 1000, 0) > 100_000);
+        assert_eq!(counted(|_| {}), 0);
+        assert_eq!(counted(|it| (it.frame_rx.stream, it.frame_rx.acks) = (160, 10)), 0);
+        assert_eq!(counted(|it| it.frame_rx.stream = 4000), 4000 - 160, "most must be empty");
+        assert_eq!(counted(|it| it.frame_rx.acks = 100), 90);
+        assert_eq!(counted(|it| it.frame_rx.crypto = 100), 100);
+        assert_eq!(counted(|it| it.frame_rx.reset_stream = 100), 100);
+        assert_eq!(counted(|it| it.frame_rx.stop_sending = 100), 100);
     }
 }

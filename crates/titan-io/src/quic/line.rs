@@ -223,7 +223,7 @@ impl Line {
     /// The same up to now.
     pub fn last_figures(&mut self) -> LineFigures {
         let connection = self.accepted.mux.connection();
-        self.audit.look(&connection.quic, &mut self.figures);
+        self.audit.look(&connection, &mut self.figures);
         std::mem::take(&mut self.figures)
     }
 
@@ -248,7 +248,7 @@ impl Line {
         let seconds = u32::try_from(gone_by.as_secs()).unwrap_or(u32::MAX);
         let mut connection = self.accepted.mux.connection();
         connection.h3().calm(seconds);
-        let cost = self.audit.look(&connection.quic, &mut self.figures);
+        let cost = self.audit.look(&connection, &mut self.figures);
         connection.h3().charge(cost)
     }
 }

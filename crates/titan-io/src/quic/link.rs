@@ -23,6 +23,10 @@ pub struct Link {
     current: Option<(StreamId, Unread)>,
     /// Streams that this side has opened: they stay open for as long as the connection does.
     own: usize,
+    /// Streams that the peer has opened.
+    pub(super) streams: u64,
+    /// Bytes that were read from streams, and written to them.
+    pub(super) moved: u64,
     /// Whether the endpoint knows that it is over.
     pub(super) is_drained: bool,
     /// Why the connection is no more.
@@ -62,6 +66,8 @@ impl Link {
             held_back: Vec::new(),
             current: None,
             own: 0,
+            streams: 0,
+            moved: 0,
             is_drained: false,
             lost: None,
         }
@@ -145,6 +151,7 @@ impl Link {
             quinn_proto::Event::Stream(StreamEvent::Opened { dir }) => {
                 while let Some(stream) = self.quic.streams().accept(dir) {
                     self.readable.push_back(number(stream));
+                    self.streams += 1;
                 }
             }
             quinn_proto::Event::Stream(StreamEvent::Readable { id }) => {
@@ -274,8 +281,12 @@ impl Link {
         };
         while unread.ahead.is_none() {
             match chunks.next(usize::MAX) {
-                Ok(Some(chunk)) if has_more => unread.ahead = Some(chunk.bytes),
+                Ok(Some(chunk)) if has_more => {
+                    self.moved += chunk.bytes.len() as u64;
+                    unread.ahead = Some(chunk.bytes);
+                }
                 Ok(Some(chunk)) => {
+                    self.moved += chunk.bytes.len() as u64;
                     unread.append(chunk.bytes);
                     has_more = true;
                 }
@@ -308,8 +319,8 @@ impl Link {
 
     /// Hands what HTTP/3 has to send to the streams.
     fn flush(&mut self) {
-        let Link { quic, h3, own, .. } = self;
-        h3.flush(&mut Streams { quic, own });
+        let Link { quic, h3, own, moved, .. } = self;
+        h3.flush(&mut Streams { quic, own, moved });
     }
 }
 
@@ -429,6 +440,7 @@ impl Protocol for Link {
 struct Streams<'q> {
     quic: &'q mut quinn_proto::Connection,
     own: &'q mut usize,
+    moved: &'q mut u64,
 }
 
 impl Transport for Streams<'_> {
@@ -443,7 +455,7 @@ impl Transport for Streams<'_> {
         // Only a call that is refused has it say when there is room again.
         while !data.is_empty() {
             match sending.write_chunks(std::slice::from_mut(data)) {
-                Ok(_) => {}
+                Ok(written) => *self.moved += written.bytes as u64,
                 Err(WriteError::Blocked) => return,
                 Err(WriteError::Stopped(_) | WriteError::ClosedStream) => data.clear(),
             }
