@@ -24,6 +24,7 @@ mod line;
 mod link;
 mod server;
 mod socket;
+mod unread;
 
 pub use audit::LineFigures;
 pub use endpoint::{Accepted, Arrival, Endpoint, EndpointFigures, Handover};

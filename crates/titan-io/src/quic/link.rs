@@ -1,7 +1,8 @@
 //! HTTP/3 on a connection of QUIC: what has come on its streams goes to the mapping, and what that has to send to the streams.
 
+use super::unread::{End, Unread};
 use crate::mux::{Farewell, Mux, Protocol};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use quinn_proto::{Dir, ReadError, StreamEvent, VarInt, WriteError};
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -31,28 +32,6 @@ pub struct Link {
     pub(super) is_drained: bool,
     /// Why the connection is no more.
     pub(super) lost: Option<quinn_proto::ConnectionError>,
-}
-
-/// What was read of a stream and not used.
-#[derive(Default)]
-struct Unread {
-    bytes: Bytes,
-    /// What comes behind it: it was read to see whether the stream ends.
-    ahead: Option<Bytes>,
-    end: End,
-}
-
-/// What follows on a stream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum End {
-    #[default]
-    Unknown,
-    /// Nothing.
-    Last,
-    /// Nothing, and the peer had more to say.
-    Reset(Code),
-    /// It was over before.
-    Gone,
 }
 
 impl Link {
@@ -268,7 +247,7 @@ impl Link {
     fn read_ahead(&mut self, stream: StreamId, unread: &mut Unread) -> bool {
         let mut has_more = false;
         if let Some(ahead) = unread.ahead.take() {
-            unread.append(ahead);
+            unread.bytes.append(ahead);
             has_more = true;
         }
         if unread.end != End::Unknown {
@@ -287,7 +266,7 @@ impl Link {
                 }
                 Ok(Some(chunk)) => {
                     self.moved += chunk.bytes.len() as u64;
-                    unread.append(chunk.bytes);
+                    unread.bytes.append(chunk.bytes);
                     has_more = true;
                 }
                 Ok(None) => {
@@ -321,20 +300,6 @@ impl Link {
     fn flush(&mut self) {
         let Link { quic, h3, own, moved, .. } = self;
         h3.flush(&mut Streams { quic, own, moved });
-    }
-}
-
-impl Unread {
-    fn append(&mut self, more: Bytes) {
-        self.bytes = match self.bytes.is_empty() {
-            true => more,
-            false => {
-                let mut joined = BytesMut::with_capacity(self.bytes.len() + more.len());
-                joined.extend_from_slice(&self.bytes);
-                joined.extend_from_slice(&more);
-                joined.freeze()
-            }
-        };
     }
 }
 
