@@ -21,6 +21,10 @@ pub struct Datagrams {
     count: usize,
 }
 
+/// Bytes of datagrams that share their memory at most. A connection that keeps a single one of them keeps them all, which the bounds of
+/// streams know nothing of.
+const SHARED: usize = 4 << 10;
+
 /// Datagrams that came together: of one peer, and of the same size but for the last.
 pub(super) struct Arrived<'a> {
     pub(super) from: SocketAddr,
@@ -62,12 +66,16 @@ impl Datagrams {
 }
 
 impl Arrived<'_> {
-    /// The datagrams, one by one. All of them share the memory that is made for them.
-    pub(super) fn datagrams(&self) -> impl Iterator<Item = BytesMut> + use<> {
-        let (mut rest, size) = (BytesMut::from(self.bytes), self.size);
-        std::iter::from_fn(move || {
-            let length = size.min(rest.len());
-            (length > 0).then(|| rest.split_to(length))
+    /// The datagrams, one by one. A few of them share the memory that is made for them.
+    pub(super) fn datagrams(&self) -> impl Iterator<Item = BytesMut> + use<'_> {
+        let size = self.size;
+        let most = (SHARED / size).max(1) * size;
+        self.bytes.chunks(most).flat_map(move |few| {
+            let mut rest = BytesMut::from(few);
+            std::iter::from_fn(move || {
+                let length = size.min(rest.len());
+                (length > 0).then(|| rest.split_to(length))
+            })
         })
     }
 }
@@ -138,5 +146,35 @@ impl QuicSocket {
 
     pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn datagrams_that_come_together_share_little_memory() {
+        /// Two of the largest that cross an Ethernet.
+        const LITTLE: usize = 4096;
+        for (length, size) in [(64_000, 1000), (60_001, 1452), (1200, 40), (5, 1200), (9000, 9000)]
+        {
+            let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(length).collect();
+            let from = (Ipv4Addr::LOCALHOST, 1).into();
+            let arrived = Arrived { from, to: None, ecn: None, bytes: &bytes, size };
+            let datagrams: Vec<_> = arrived.datagrams().collect();
+            assert!(datagrams.iter().eq(bytes.chunks(size)), "{length} in {size}");
+            let (mut shared, mut end) = (0, None);
+            for datagram in &datagrams {
+                let is_behind = end == Some(datagram.as_ptr());
+                shared = if is_behind { shared + datagram.len() } else { datagram.len() };
+                end = Some(datagram.as_ptr_range().end);
+                assert!(
+                    shared <= LITTLE.max(size),
+                    "{shared} bytes in a row of {length} in {size}"
+                );
+            }
+        }
     }
 }
