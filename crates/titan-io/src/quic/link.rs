@@ -24,6 +24,8 @@ pub struct Link {
     current: Option<(StreamId, Unread)>,
     /// Streams that this side has opened: they stay open for as long as the connection does.
     own: usize,
+    /// The last request that the peer has begun.
+    newest: Option<StreamId>,
     /// Streams that the peer has opened.
     pub(super) streams: u64,
     /// Bytes that were read from streams, and written to them.
@@ -33,6 +35,9 @@ pub struct Link {
     /// Why the connection is no more.
     pub(super) lost: Option<quinn_proto::ConnectionError>,
 }
+
+/// What a request costs its client whose head does not come in time: as much as one that ends without any.
+const LATE: u32 = 2;
 
 impl Link {
     /// A client's connection whose handshake has begun.
@@ -45,6 +50,7 @@ impl Link {
             held_back: Vec::new(),
             current: None,
             own: 0,
+            newest: None,
             streams: 0,
             moved: 0,
             is_drained: false,
@@ -60,6 +66,22 @@ impl Link {
     /// Whether the peer has acknowledged all that was sent on its streams.
     pub fn is_acknowledged(&mut self) -> bool {
         self.quic.streams().send_streams() <= self.own
+    }
+
+    /// The last request that the peer has begun.
+    pub fn newest(&self) -> Option<StreamId> {
+        self.newest
+    }
+
+    /// Refuses a request of which nothing was done, as its head has not come: that costs its client something.
+    ///
+    /// # Errors
+    ///
+    /// When that was too much: the connection is to be closed.
+    pub fn reject(&mut self, stream: StreamId) -> Result<(), Fatal> {
+        self.h3.reset(stream, Code::RequestRejected);
+        self.unread.remove(&stream);
+        self.h3.charge(LATE)
     }
 
     /// How often the peer has said what it has received.
@@ -131,6 +153,9 @@ impl Link {
                 while let Some(stream) = self.quic.streams().accept(dir) {
                     self.readable.push_back(number(stream));
                     self.streams += 1;
+                    if dir == Dir::Bi {
+                        self.newest = Some(number(stream));
+                    }
                 }
             }
             quinn_proto::Event::Stream(StreamEvent::Readable { id }) => {

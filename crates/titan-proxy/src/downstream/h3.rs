@@ -4,11 +4,12 @@ use super::streams::{ServerProtocol, Shared, begin, refused};
 use crate::metrics::Cells;
 use crate::origin::Origin;
 use crate::worker::Worker;
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use titan_h3::{Code, Event, StreamId};
+use titan_h3::{Code, Event, Fatal, StreamId};
 use titan_http::RequestHead;
 use titan_io::clock::{CoarseInstant, Timer};
 use titan_io::counter::Counter;
@@ -38,7 +39,7 @@ pub(crate) async fn serve(line: &mut Line, worker: &Rc<Worker>, origin: &Origin)
         shared: Rc::clone(&shared),
         timer: worker.io.clock.timer(),
         grace: worker.io.grace(),
-        headless: None,
+        heads: HeadDeadlines::default(),
         idle: None,
         asks: None,
         leaves: None,
@@ -96,8 +97,7 @@ struct Connection<'l> {
     timer: Timer,
     /// Until when a drain leaves a connection without a request open.
     grace: CoarseInstant,
-    /// The oldest request whose head has not come, and until when it must have.
-    headless: Option<(StreamId, CoarseInstant)>,
+    heads: HeadDeadlines,
     /// Until when a request must have come, where none is served.
     idle: Option<CoarseInstant>,
     /// When to ask a client that waits for a response whether it is still there.
@@ -125,13 +125,12 @@ impl Connection<'_> {
             Poll::Pending => {}
         }
         count(worker, line.take_figures());
-        let head = self.head_deadline();
+        let head = match self.heads.next(&self.shared) {
+            Ok(head) => head,
+            Err(fatal) => return Poll::Ready(fatal.code),
+        };
         let last = self.last_moment();
         let clock = &self.shared.worker.io.clock;
-        if clock.is_past(head) {
-            self.shared.worker.cells().count_failure(Kind::HeadTimeout.into());
-            return Poll::Ready(Code::ExcessiveLoad);
-        }
         if self.lingers.is_some_and(|until| clock.is_past(until)) {
             return Poll::Ready(Code::NoError);
         }
@@ -178,17 +177,6 @@ impl Connection<'_> {
         }
     }
 
-    /// Until when the head of a request that has begun must be whole.
-    fn head_deadline(&mut self) -> CoarseInstant {
-        let Shared { worker, mux, .. } = &*self.shared;
-        let oldest = mux.connection().h3().oldest_headless();
-        self.headless = oldest.map(|stream| match self.headless {
-            Some(before) if before.0 == stream => before,
-            _ => (stream, worker.io.clock.deadline(worker.snapshot().timeouts.head)),
-        });
-        self.headless.map_or(CoarseInstant::NEVER, |(_, until)| until)
-    }
-
     /// When the connection is to be looked at again for its end. It ends in two steps: the client is told that no request is served any
     /// more (RFC 9114 section 5.2), and has a moment to read what has come, and to close itself.
     fn last_moment(&mut self) -> CoarseInstant {
@@ -231,6 +219,60 @@ impl Connection<'_> {
             *heard = (count, io.clock.deadline(PATIENCE));
         }
         until.min(io.idle_until(*grace).max(heard.1))
+    }
+}
+
+/// Until when the heads of requests that have begun must be whole.
+#[derive(Default)]
+struct HeadDeadlines {
+    /// Requests up to each of these, in their order.
+    until: VecDeque<(StreamId, CoarseInstant)>,
+    /// The last request that was looked at.
+    seen: Option<StreamId>,
+}
+
+impl HeadDeadlines {
+    /// Refuses the requests whose time is over. The other ones have nothing to do with them (RFC 9114 section 4.1.1). When to look again.
+    fn next(&mut self, shared: &H3Shared) -> Result<CoarseInstant, Fatal> {
+        let Shared { worker, mux, .. } = shared;
+        let clock = &worker.io.clock;
+        let mut link = mux.connection();
+        self.note(link.newest(), || clock.deadline(worker.snapshot().timeouts.head));
+        loop {
+            let Some(oldest) = link.h3().oldest_headless() else {
+                self.until.clear();
+                return Ok(CoarseInstant::NEVER);
+            };
+            let until = self.of(oldest);
+            if !clock.is_past(until) {
+                return Ok(until);
+            }
+            worker.cells().count_failure(Kind::HeadTimeout.into());
+            link.reject(oldest)?;
+            mux.wake_driver();
+        }
+    }
+
+    /// Those that have begun since the last look begin now.
+    fn note(&mut self, newest: Option<StreamId>, deadline: impl FnOnce() -> CoarseInstant) {
+        let Some(newest) = newest.filter(|_| newest != self.seen) else { return };
+        self.seen = Some(newest);
+        let deadline = deadline();
+        match self.until.back_mut() {
+            // The clock ticks seldom: there are no more of these than it ticks until the first is over.
+            Some(last) if last.1 == deadline => last.0 = newest,
+            _ => self.until.push_back((newest, deadline)),
+        }
+    }
+
+    fn of(&mut self, stream: StreamId) -> CoarseInstant {
+        while let Some((last, until)) = self.until.front() {
+            if stream.number() <= last.number() {
+                return *until;
+            }
+            self.until.pop_front();
+        }
+        CoarseInstant::NEVER
     }
 }
 

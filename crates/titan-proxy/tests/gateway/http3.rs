@@ -3,7 +3,7 @@
 
 mod client;
 
-use client::Client;
+use client::{Client, End, request};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{ClientConfig, Endpoint, EndpointConfig};
 use std::net::{SocketAddr, UdpSocket};
@@ -141,6 +141,32 @@ fn responses_tell_of_http3_where_it_is_spoken() {
     assert_eq!(told(&format!("protocols: [h3, h1], {both}")), ["h3=\":8443\"; ma=0"]);
     assert_eq!(told("protocols: [h3, h1], alt_svc: false"), none);
     assert_eq!(told(&format!("protocols: [h2, h1], {both}")), none, "it is not spoken");
+}
+
+#[test]
+fn a_request_whose_head_does_not_come_is_refused_alone() {
+    const REQUEST_REJECTED: u64 = 0x10b;
+    let a = certificate(&["a.example"]);
+    let text = format!("{}\ntimeouts: {{ head: 1s }}", text("protocols: [h3, h1]"));
+    let gateway = start_with(&text, &[], &Certificate::files(&[("a", &a)]))
+        .unwrap_or_else(|error| panic!("{error}"));
+    let mut client = Client::connects(gateway.address(), a.trusted());
+    let head = request("GET", "/");
+    let late = [0; 3].map(|_| {
+        let stream = client.opens();
+        client.sends(stream, &head[..head.len() - 1], false);
+        stream
+    });
+    let other = client.asks("GET", "/");
+    client.is_served(other, 204);
+    assert_eq!(client.end_of(late[0]), End::Reset(REQUEST_REJECTED));
+    let first = Instant::now();
+    assert_eq!(client.end_of(late[1]), End::Reset(REQUEST_REJECTED));
+    assert_eq!(client.end_of(late[2]), End::Reset(REQUEST_REJECTED));
+    assert!(first.elapsed() < Duration::from_secs(1), "they have begun together");
+    let next = client.asks("GET", "/");
+    client.is_served(next, 204);
+    client.closes();
 }
 
 /// The type of the packet that the first one of a client leads to (RFC 9000 section 17.2).
