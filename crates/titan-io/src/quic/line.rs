@@ -128,7 +128,8 @@ impl Line {
         self.accepted.mux.connection().refuse();
     }
 
-    /// Sends the last word until the peer must have heard it (RFC 9000 section 10.2).
+    /// Sends the last word until the peer must have heard it (RFC 9000 section 10.2). One that has had the last word itself is not waited
+    /// for.
     pub fn poll_drained(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.accepted.mux.set_driver(cx);
         loop {
@@ -138,7 +139,7 @@ impl Line {
             drop(connection);
             self.tell_endpoint();
             self.send(cx, now);
-            if self.accepted.mux.connection().quic.is_drained() {
+            if self.accepted.mux.connection().is_left() {
                 return Poll::Ready(());
             }
             if self.rests(cx) {

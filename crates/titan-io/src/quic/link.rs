@@ -3,7 +3,7 @@
 use super::unread::{End, Unread};
 use crate::mux::{Farewell, Mux, Protocol};
 use bytes::Bytes;
-use quinn_proto::{Dir, ReadError, StreamEvent, VarInt, WriteError};
+use quinn_proto::{ConnectionError, Dir, ReadError, StreamEvent, VarInt, WriteError};
 use std::collections::VecDeque;
 use std::time::Instant;
 use titan_h3::{Code, Event, Fatal, Transport};
@@ -33,7 +33,7 @@ pub struct Link {
     /// Whether the endpoint knows that it is over.
     pub(super) is_drained: bool,
     /// Why the connection is no more.
-    pub(super) lost: Option<quinn_proto::ConnectionError>,
+    pub(super) lost: Option<ConnectionError>,
 }
 
 /// What a request costs its client whose head does not come in time: as much as one that ends without any.
@@ -110,6 +110,15 @@ impl Link {
     /// Ends the connection with that code.
     pub(super) fn close(&mut self, code: Code, why: &'static str) {
         self.quic.close(Instant::now(), varint(code), Bytes::from_static(why.as_bytes()));
+    }
+
+    /// Whether nobody has to hear of its end any more.
+    pub(super) fn is_left(&self) -> bool {
+        let has_closed = matches!(
+            self.lost,
+            Some(ConnectionError::ApplicationClosed(_) | ConnectionError::ConnectionClosed(_))
+        );
+        has_closed || self.quic.is_drained()
     }
 
     /// Goes on until the handshake is complete. Whether it is; what has happened behind it is told later.

@@ -13,6 +13,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 use titan_http::Scheme;
 use titan_io::clock::Timer;
 use titan_io::quic::{
@@ -60,6 +61,9 @@ pub(super) async fn serve(
     drop(done);
     Ok(())
 }
+
+/// How long a peer may be told again that its connection has ended. QUIC itself goes by how long packets take, which is up to the peer.
+const LAST_WORD: Duration = Duration::from_secs(1);
 
 enum Next {
     Order(Option<ListenerOrder>),
@@ -276,10 +280,17 @@ impl AdmittedQuic {
         if is_secured {
             Box::pin(h3::serve(&mut self.line, &self.worker, &self.origin)).await;
         }
-        let AdmittedQuic { mut line, permit, _open, .. } = *self;
-        // Others may have its place; the peer may still have to be told once more.
-        drop((permit, _open));
-        poll_fn(|cx| line.poll_drained(cx)).await;
+        let AdmittedQuic { mut line, timer, permit, _open, .. } = *self;
+        // A drain does not wait for what follows.
+        drop(_open);
+        let deadline = timer.clock().deadline(LAST_WORD);
+        poll_fn(|cx| match line.poll_drained(cx) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => timer.poll(cx, deadline),
+        })
+        .await;
+        // Until here it takes memory, and so a place.
+        drop((line, permit));
     }
 
     /// Holds the handshake.

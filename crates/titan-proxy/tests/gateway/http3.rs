@@ -169,6 +169,33 @@ fn a_request_whose_head_does_not_come_is_refused_alone() {
     client.closes();
 }
 
+#[test]
+fn a_connection_that_closes_counts_until_it_is_gone() {
+    let a = certificate(&["a.example"]);
+    let gateway = starts("protocols: [h3, h1], max_connections: 1", &a);
+    let mut refused = 0;
+    waits_until("a client is refused while another one is told of its end", || {
+        let mut first = Client::begins(gateway.address(), a.trusted());
+        if !first.is_accepted() {
+            return false;
+        }
+        let mut second = Client::begins(gateway.address(), a.trusted());
+        // DATA before any head.
+        let stream = first.opens();
+        first.sends(stream, &[0, 0], true);
+        first.loss();
+        refused += u32::from(!second.is_accepted());
+        second.closes();
+        refused > 0
+    });
+    waits_until("there is a place again", || {
+        let mut third = Client::begins(gateway.address(), a.trusted());
+        let is_accepted = third.is_accepted();
+        third.closes();
+        is_accepted
+    });
+}
+
 /// The type of the packet that the first one of a client leads to (RFC 9000 section 17.2).
 fn first_answer(gateway: &Gateway, trusted: &Certificate) -> u8 {
     let mut tls = trusted.trusted();

@@ -3,8 +3,8 @@
 use bytes::{Bytes, BytesMut};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
-    Event, ReadError, StreamEvent, StreamId, VarInt,
+    ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint,
+    EndpointConfig, Event, ReadError, StreamEvent, StreamId, VarInt,
 };
 use std::collections::HashMap;
 use std::net::{SocketAddr, UdpSocket};
@@ -20,6 +20,7 @@ pub(super) struct Client {
     handle: ConnectionHandle,
     pub(super) connection: Connection,
     is_connected: bool,
+    lost: Option<ConnectionError>,
     came: HashMap<StreamId, Came>,
 }
 
@@ -64,7 +65,7 @@ impl Client {
         let (handle, connection) = connected.expect("it has an address");
         let socket = UdpSocket::bind("127.0.0.1:0").expect("there is a port");
         let came = HashMap::new();
-        Client { socket, peer, endpoint, handle, connection, is_connected: false, came }
+        Client { socket, peer, endpoint, handle, connection, is_connected: false, lost: None, came }
     }
 
     /// Sends a request without a body.
@@ -104,6 +105,20 @@ impl Client {
         assert_eq!(self.end_of(stream), End::Whole);
         let came = &self.came[&stream].bytes;
         assert_eq!(status_of(came), Some(status), "{came:x?}");
+    }
+
+    /// Waits for the end of the connection.
+    #[track_caller]
+    pub(super) fn loss(&mut self) -> ConnectionError {
+        self.waits("the end of the connection", |client| client.lost.clone())
+    }
+
+    /// Waits for the end of the handshake: whether it has succeeded.
+    #[track_caller]
+    pub(super) fn is_accepted(&mut self) -> bool {
+        self.waits("the end of the handshake", |client| {
+            client.is_connected.then_some(true).or(client.lost.as_ref().map(|_| false))
+        })
     }
 
     /// What has come on the stream of that type which the other side has opened.
@@ -176,6 +191,7 @@ impl Client {
     fn on_event(&mut self, event: Event) {
         match event {
             Event::Connected => self.is_connected = true,
+            Event::ConnectionLost { reason } => self.lost = Some(reason),
             Event::Stream(StreamEvent::Opened { dir }) => {
                 while let Some(stream) = self.connection.streams().accept(dir) {
                     self.reads(stream);
