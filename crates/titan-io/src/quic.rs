@@ -22,6 +22,7 @@ mod endpoint;
 mod ids;
 mod line;
 mod link;
+mod refused;
 mod server;
 mod socket;
 mod unread;

@@ -39,6 +39,8 @@ pub(crate) const BAD_INPUT: u8 = 2;
 const RUNTIME: u8 = 1;
 /// What [`Failure::Bind`] calls the socket of the probes.
 pub(crate) const FOR_PROBES: &str = " for probes";
+/// The same of the UDP socket of a listener.
+const FOR_HTTP3: &str = " over UDP for HTTP/3";
 
 impl Failure {
     /// The code that the program exits with.
@@ -92,6 +94,10 @@ fn help_with(kind: io::ErrorKind, address: &str, what: &str) -> String {
             "help: another process uses this address; `ss -ltnp` shows which. A draining gateway \
                 keeps its\n\x20     probes address until the drain has ended: wait for that, or set \
                 another `admin.probes`\n"
+        }
+        io::ErrorKind::AddrInUse if what == FOR_HTTP3 => {
+            "help: another process uses this address; `ss -lunp` shows which. Stop it, use another \
+                address, or\n\x20     leave out `h3` of the listener's `protocols`\n"
         }
         io::ErrorKind::AddrInUse => {
             "help: another process uses this address; `ss -ltnp` shows which. Stop it, or use a \
@@ -158,8 +164,9 @@ impl From<RevocationStoreError> for Failure {
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Failure {
         match error {
-            LoadError::Bind { address, file, error } => {
-                Failure::Bind { address, what: "", file, error }
+            LoadError::Bind { address, is_udp, file, error } => {
+                let what = if is_udp { FOR_HTTP3 } else { "" };
+                Failure::Bind { address, what, file, error }
             }
             LoadError::Credentials(bad) => bad.into(),
             error @ (LoadError::Keys(_) | LoadError::Workers) => {
@@ -182,6 +189,7 @@ mod tests {
             Failure::Bind { address, what, file, error }.text(false)
         };
         assert!(text("").contains("with another address"));
+        assert!(text("").contains("`ss -ltnp`") && text(FOR_HTTP3).contains("`ss -lunp`"));
         let of_probes = text(FOR_PROBES);
         assert!(of_probes.contains("A draining gateway keeps its\n"), "{of_probes}");
     }

@@ -3,8 +3,10 @@
 use super::audit::{Audit, LineFigures};
 use super::endpoint::Accepted;
 use super::link::Link;
+use super::refused::refused;
 use crate::clock::{Clock, CoarseInstant};
 use crate::mux::Mux;
+use crate::tls::Refused;
 use quinn_proto::Transmit;
 use std::future::Future;
 use std::pin::Pin;
@@ -123,9 +125,9 @@ impl Line {
         self.accepted.mux.connection().close(code, "");
     }
 
-    /// Ends a connection whose handshake has not come to its end.
-    pub fn give_up(&mut self) {
-        self.accepted.mux.connection().refuse();
+    /// Why the handshake has failed, as far as that is known.
+    pub fn refused(&self) -> Refused {
+        refused(self.accepted.mux.connection().lost.as_ref())
     }
 
     /// Sends the last word until the peer must have heard it (RFC 9000 section 10.2). One that has had the last word itself is not waited

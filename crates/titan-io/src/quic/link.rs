@@ -102,9 +102,9 @@ impl Link {
         shown.downcast::<Vec<rustls::pki_types::CertificateDer<'static>>>().ok().map(|it| *it)
     }
 
-    /// Ends the connection of a client that is not served.
+    /// Ends the connection of a client whose certificate is not accepted. It was in the handshake: an alert of TLS comes too late.
     pub fn refuse(&mut self) {
-        self.close(Code::RequestRejected, "");
+        self.close(Code::GeneralProtocol, "the certificate is not accepted");
     }
 
     /// Ends the connection with that code.

@@ -10,6 +10,8 @@ pub enum LoadError {
     Bind {
         /// What it was to be bound to.
         address: String,
+        /// Whether it was to be bound to that over UDP, for HTTP/3.
+        is_udp: bool,
         /// The file that declares it, or the document, as the configuration calls it.
         file: String,
         /// What the system says.
@@ -36,8 +38,9 @@ pub enum LoadError {
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LoadError::Bind { address, file: _, error } => {
-                write!(f, "cannot listen on {address}: {error}")
+            LoadError::Bind { address, is_udp, file: _, error } => {
+                let over = if *is_udp { " over UDP" } else { "" };
+                write!(f, "cannot listen on {address}{over}: {error}")
             }
             LoadError::Resolver(error) => write!(f, "cannot set up name resolution: {error}"),
             LoadError::Credentials(error) => error.fmt(f),

@@ -78,11 +78,14 @@ impl Listening {
         let mut places = Vec::with_capacity(config.listeners.len());
         let mut added = Vec::new();
         for (index, (listener, state)) in config.listeners.iter().zip(states).enumerate() {
-            let failed = |error| LoadError::Bind {
+            let bind = |is_udp, error| LoadError::Bind {
                 address: text_of(&listener.address),
+                is_udp,
                 file: config.file_names.of(listener.location).to_owned(),
                 error,
             };
+            let failed = |error| bind(false, error);
+            let failed_beside = |error| bind(true, error);
             let mut open = |id: &ListenerId, shares: Vec<Vec<BoundSocket>>| {
                 let count = shares.iter().map(Vec::len).sum();
                 for (worker, sockets) in opened.iter_mut().zip(shares) {
@@ -115,11 +118,10 @@ impl Listening {
                 _ if !listener.protocols.h3 => None,
                 Some(before) => Some(before.renamed(place.bound.clone(), state)),
                 None => {
-                    let shares = match inherited.take_sockets(&udp).map_err(failed)? {
-                        Some(sockets) => share_out(sockets, workers).map_err(failed)?,
-                        None => {
-                            bind_beside(listener, &place.bound, state, workers).map_err(failed)?
-                        }
+                    let shares = match inherited.take_sockets(&udp).map_err(failed_beside)? {
+                        Some(sockets) => share_out(sockets, workers).map_err(failed_beside)?,
+                        None => bind_beside(listener, &place.bound, state, workers)
+                            .map_err(failed_beside)?,
                     };
                     let bound = place.bound.clone();
                     let small = shares[0][0].small_buffers();

@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
+use titan_h3::Code;
 use titan_http::Scheme;
 use titan_io::clock::Timer;
 use titan_io::quic::{
@@ -307,7 +308,7 @@ impl AdmittedQuic {
         });
         let policy = &permit.state.listener_policy;
         let refused = match is_connected.await {
-            false => Refused::Gone,
+            false => line.refused(),
             true => {
                 let mut link = line.mux().connection();
                 // Whether an earlier session goes on is not known: what it has shown is judged as if one did.
@@ -332,7 +333,8 @@ impl AdmittedQuic {
             worker.cells().certificates_refused.add(1);
         }
         worker.cells().handshakes_failed.add(1);
-        line.give_up();
+        // Nothing happens where it has ended.
+        line.close(Code::NoError);
         false
     }
 }

@@ -5,12 +5,14 @@ mod client;
 
 use client::{Client, End, request};
 use quinn_proto::crypto::rustls::QuicClientConfig;
-use quinn_proto::{ClientConfig, Endpoint, EndpointConfig};
+use quinn_proto::{ClientConfig, ConnectionError, Endpoint, EndpointConfig};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use titan_testkit::upstream::{self, ok};
-use titan_testkit::{Certificate, Gateway, Listening, Peer, certificate, start_with, waits_until};
+use titan_testkit::{
+    Certificate, Gateway, Listening, Owner, Peer, authority, certificate, start_with, waits_until,
+};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n";
 
@@ -167,6 +169,34 @@ fn a_request_whose_head_does_not_come_is_refused_alone() {
     let next = client.asks("GET", "/");
     client.is_served(next, 204);
     client.closes();
+}
+
+#[test]
+fn a_client_without_a_required_certificate_gets_an_alert() {
+    /// The code of the alert certificate_required (RFC 9001 section 4.8).
+    const CERTIFICATE_REQUIRED: u64 = 0x100 + 116;
+    let (a, clients) = (certificate(&["a.example"]), authority("clients"));
+    let mut files = Certificate::files(&[("a", &a)]);
+    files.insert("ca.pem".into(), clients.cert.clone().into_bytes());
+    let text = "listeners: [{ address: '127.0.0.1:0', protocols: [h3, h1], tls: { \
+         certificates: { cert: a.pem, key: a.key }, client_certificates: { ca: ca.pem } } }]\n\
+         routes: [{ path: /, respond: 204 }]";
+    let gateway = start_with(text, &[], &files).unwrap_or_else(|error| panic!("{error}"));
+    let own = clients.signs(Owner::default());
+    let mut known = Client::connects(gateway.address(), a.trusted_by(Some(&own), "1.3"));
+    let stream = known.asks("GET", "/");
+    known.is_served(stream, 204);
+    known.closes();
+    let metrics = gateway.metrics();
+    let refused = || {
+        let failed = metrics.sum(|cells| cells.handshakes_failed.get());
+        (metrics.sum(|cells| cells.certificates_refused.get()), failed)
+    };
+    assert_eq!(refused(), (0, 0));
+    let mut unknown = Client::begins(gateway.address(), a.trusted());
+    let ConnectionError::ConnectionClosed(close) = unknown.loss() else { panic!("it is served") };
+    assert_eq!(u64::from(close.error_code), CERTIFICATE_REQUIRED);
+    waits_until("it is counted", || refused() == (1, 1));
 }
 
 #[test]
