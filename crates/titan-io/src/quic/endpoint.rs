@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 /// The sockets of all workers at one address: datagrams that come to the wrong one are handed over.
 #[derive(Default)]
@@ -45,6 +46,16 @@ impl Handover {
         let (sender, receiver) = mpsc::channel(WAITING);
         self.workers().insert(worker, sender);
         receiver
+    }
+
+    /// A datagram for that worker, where it is lost if that one has too many. Given back where there is none.
+    fn pass(&self, worker: usize, datagram: Foreign) -> Option<Foreign> {
+        let workers = self.workers();
+        let Some(other) = workers.get(&worker) else { return Some(datagram) };
+        match other.try_send(datagram) {
+            Err(TrySendError::Closed(datagram)) => Some(datagram),
+            Ok(()) | Err(TrySendError::Full(_)) => None,
+        }
     }
 
     fn workers(&self) -> MutexGuard<'_, HashMap<usize, mpsc::Sender<Foreign>>> {
@@ -184,9 +195,13 @@ impl Endpoint {
         for arrived in datagrams.arrived() {
             let way = (arrived.from, arrived.to, arrived.ecn);
             for bytes in arrived.datagrams() {
-                match self.ids.worker_of(&bytes).filter(|worker| *worker != self.handover.1) {
+                let worker = self.ids.worker_of(&bytes).filter(|it| *it != self.handover.1);
+                let own = match worker {
                     Some(worker) => self.hand_over(worker, Foreign { way, bytes }),
-                    None => self.take(now, way, bytes, arrivals),
+                    None => Some(Foreign { way, bytes }),
+                };
+                if let Some(Foreign { way, bytes }) = own {
+                    self.take(now, way, bytes, arrivals);
                 }
             }
         }
@@ -206,14 +221,16 @@ impl Endpoint {
         count > 0
     }
 
-    /// A datagram for another worker. It is lost where that one has too many, or is not there.
-    fn hand_over(&self, worker: usize, datagram: Foreign) {
+    /// A datagram for another worker, where it is lost if that one has too many. Given back where there is none: a client that begins
+    /// may have chosen an id that looks like one.
+    fn hand_over(&self, worker: usize, datagram: Foreign) -> Option<Foreign> {
         let (handover, _) = &self.handover;
-        if let Some(other) = handover.workers().get(&worker) {
-            let _ = other.try_send(datagram);
+        let given_back = handover.pass(worker, datagram);
+        if given_back.is_none() {
+            let figures = self.figures.get();
+            self.figures.set(EndpointFigures { handed_over: figures.handed_over + 1, ..figures });
         }
-        let figures = self.figures.get();
-        self.figures.set(EndpointFigures { handed_over: figures.handed_over + 1, ..figures });
+        given_back
     }
 
     /// What has happened since it was asked last.
@@ -342,7 +359,9 @@ impl Endpoint {
 
     /// A connection whose datagrams the kernel does not take now.
     pub(super) fn await_room(&self, mux: &Rc<Mux<Link>>) {
-        self.blocked.borrow_mut().push(Rc::clone(mux));
+        if !std::mem::replace(&mut mux.connection().awaits_room, true) {
+            self.blocked.borrow_mut().push(Rc::clone(mux));
+        }
         self.receiver.borrow().wake_by_ref();
     }
 
@@ -350,7 +369,10 @@ impl Endpoint {
     fn wake_blocked(&self, cx: &mut Context<'_>) {
         self.receiver.borrow_mut().clone_from(cx.waker());
         if !self.blocked.borrow().is_empty() && self.socket.poll_writable(cx).is_ready() {
-            self.blocked.borrow_mut().drain(..).for_each(|mux| mux.wake_driver());
+            for mux in self.blocked.borrow_mut().drain(..) {
+                mux.connection().awaits_room = false;
+                mux.wake_driver();
+            }
         }
     }
 
@@ -364,5 +386,26 @@ impl Drop for Accepted {
     fn drop(&mut self) {
         let is_drained = self.mux.connection().is_drained;
         self.endpoint.forget(self.handle, is_drained);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn what_looks_like_a_workers_is_given_back_where_there_is_none() {
+        let handover = Handover::default();
+        let datagram = || {
+            let way = ((Ipv4Addr::LOCALHOST, 1).into(), None, None);
+            Foreign { way, bytes: BytesMut::from(&b"any"[..]) }
+        };
+        let mut received = handover.join(3);
+        assert!(handover.pass(3, datagram()).is_none());
+        assert_eq!(received.try_recv().unwrap().bytes, b"any"[..]);
+        assert!(handover.pass(7, datagram()).is_some(), "there was never one");
+        drop(received);
+        assert!(handover.pass(3, datagram()).is_some(), "it is no more");
     }
 }

@@ -24,7 +24,7 @@ pub struct Line {
     wakes: Instant,
     /// What the kernel has not taken.
     unsent: Option<(Transmit, Vec<u8>)>,
-    /// When the peer was last forgiven, and what it had sent by then.
+    /// When the peer was last forgiven.
     calmed: Option<CoarseInstant>,
     audit: Audit,
     figures: LineFigures,
@@ -33,7 +33,7 @@ pub struct Line {
 /// Why nothing more moves on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineEnd {
-    /// The peer has closed it, or is gone.
+    /// The peer has closed it, or is gone, or broke a rule of QUIC itself.
     Gone,
     /// The peer broke a rule, and is told.
     Broken(Fatal),

@@ -18,7 +18,7 @@ pub struct Link {
     readable: VecDeque<StreamId>,
     /// What was read of streams and not used.
     unread: StreamMap<Unread>,
-    /// Streams that are not read from until something of what they have told is used.
+    /// Streams that are not read from until something of what they have told is used, or entries of the table have come.
     held_back: Vec<StreamId>,
     /// The stream that is being read from, and what was read.
     current: Option<(StreamId, Unread)>,
@@ -30,6 +30,8 @@ pub struct Link {
     pub(super) streams: u64,
     /// Bytes that were read from streams, and written to them.
     pub(super) moved: u64,
+    /// Whether it is among those that wait until the kernel takes more.
+    pub(super) awaits_room: bool,
     /// Whether the endpoint knows that it is over.
     pub(super) is_drained: bool,
     /// Why the connection is no more.
@@ -53,6 +55,7 @@ impl Link {
             newest: None,
             streams: 0,
             moved: 0,
+            awaits_room: false,
             is_drained: false,
             lost: None,
         }
@@ -89,7 +92,7 @@ impl Link {
         self.quic.stats().frame_rx.acks
     }
 
-    /// What the handshake has come to: the protocol and the name that the client has asked for.
+    /// The name that the client has asked for in the handshake.
     pub fn server_name(&self) -> Option<Box<str>> {
         let data = self.quic.crypto_session().handshake_data()?;
         let data = data.downcast::<quinn_proto::crypto::rustls::HandshakeData>().ok()?;

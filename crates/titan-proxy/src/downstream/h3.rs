@@ -54,7 +54,8 @@ pub(crate) async fn serve(line: &mut Line, worker: &Rc<Worker>, origin: &Origin)
     let mux = &shared.mux;
     mux.lose();
     poll_fn(|cx| {
-        mux.set_driver(cx);
+        // The peer hears of it at once, however long the streams take.
+        let _ = connection.line.poll_drained(cx);
         if mux.handles() == 0 { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;

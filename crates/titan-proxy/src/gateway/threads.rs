@@ -73,9 +73,12 @@ pub(super) fn start_thread(
     thread::Builder::new().name(name).spawn(run).map_err(LoadError::Thread)
 }
 
+/// Workers at most, as the configuration may have: connection ids of QUIC have one byte for the number of theirs.
+const MOST: usize = 256;
+
 pub(super) fn worker_count(config: &Config) -> usize {
     match config.workers.threads {
-        Threads::Auto => thread::available_parallelism().map_or(1, usize::from),
+        Threads::Auto => thread::available_parallelism().map_or(1, usize::from).min(MOST),
         Threads::Exactly(count) => count.get().into(),
     }
 }
