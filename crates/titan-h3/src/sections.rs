@@ -23,8 +23,8 @@ pub(crate) struct SectionReader {
 pub(crate) enum Read<T> {
     /// It is read, and that is what it says, or what is wrong with it.
     Whole(Result<T, Fault>),
-    /// It refers to entries of the table that have not come.
-    Blocked,
+    /// It refers to entries of the table that have not come: so many must have.
+    Blocked(u64),
 }
 
 impl SectionReader {
@@ -84,7 +84,7 @@ impl<T> Read<T> {
     fn of(decoded: Decoded, finish: impl FnOnce() -> Result<T, Fault>) -> Read<T> {
         match decoded {
             Decoded::Whole => Read::Whole(finish()),
-            Decoded::Blocked => Read::Blocked,
+            Decoded::Blocked(required) => Read::Blocked(required),
         }
     }
 }

@@ -44,6 +44,8 @@ pub(crate) struct Stream {
 pub(crate) struct WaitingSection {
     pub(crate) bytes: Vec<u8>,
     pub(crate) place: Place,
+    /// How many entries must have come.
+    pub(crate) required: u64,
 }
 
 /// What a field section is.

@@ -76,18 +76,19 @@ impl Connection {
     ///
     /// What the connection is to be closed for.
     pub fn resume(&mut self) -> Result<Option<(StreamId, Option<Event>)>, Fatal> {
+        self.resume_first().map_err(|fatal| self.fail(fatal))
+    }
+
+    fn resume_first(&mut self) -> Result<Option<(StreamId, Option<Event>)>, Fatal> {
         for at in 0..self.blocked.len() {
             let id = self.blocked[at];
-            let section = self.streams.get_mut(&id).and_then(|stream| stream.section.take());
-            let event = match section {
-                Some(WaitingSection { bytes, place }) => {
-                    self.on_section(id, &bytes, place).map_err(|fatal| self.fail(fatal))?
-                }
-                None => None,
-            };
-            if self.streams.get(&id).is_none_or(|stream| stream.section.is_none()) {
-                self.blocked.retain(|blocked| *blocked != id);
-                return Ok(Some((id, event)));
+            let Some(stream) = self.streams.get_mut(&id) else { continue };
+            let Some(section) = &stream.section else { continue };
+            if self.reader.decoder.has_come(section.required)?
+                && let Some(WaitingSection { bytes, place, .. }) = stream.section.take()
+            {
+                self.blocked.remove(at);
+                return Ok(Some((id, self.on_section(id, &bytes, place)?)));
             }
         }
         Ok(None)
@@ -176,7 +177,7 @@ impl Connection {
         match read {
             Read::Whole(Ok(event)) => Ok(event),
             Read::Whole(Err(fault)) => self.fail_stream(id, fault),
-            Read::Blocked => self.wait(id, section, place),
+            Read::Blocked(required) => self.wait(id, section, place, required),
         }
     }
 
@@ -184,7 +185,7 @@ impl Connection {
         let read = self.reader.read_request(id.number(), section, &mut self.request)?;
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(Read::Whole(Ok(None))) };
         let begun = match read {
-            Read::Blocked => return Ok(Read::Blocked),
+            Read::Blocked(required) => return Ok(Read::Blocked(required)),
             Read::Whole(Err(fault)) if fault.gets_response() => {
                 // More than its response will give back: else heads of any size would be free.
                 self.floods.charge(2)?;
@@ -210,7 +211,10 @@ impl Connection {
         let extent = if end { Extent::Whole } else { Extent::Beginning };
         let head = &mut self.response;
         let read = self.reader.read_response(number, section, is_head, extent, head)?;
-        let Read::Whole(facts) = read else { return Ok(Read::Blocked) };
+        let facts = match read {
+            Read::Whole(facts) => facts,
+            Read::Blocked(required) => return Ok(Read::Blocked(required)),
+        };
         let status = self.response.status;
         let begun = facts.and_then(|it| stream.incoming.begin_response(it, status, end));
         if begun.is_ok_and(|start| start.interim) {
@@ -234,7 +238,7 @@ impl Connection {
         let read = self.reader.read_trailers(id.number(), section, excess, &mut self.trailers)?;
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(Read::Whole(Ok(None))) };
         Ok(match read {
-            Read::Blocked => Read::Blocked,
+            Read::Blocked(required) => Read::Blocked(required),
             Read::Whole(_) if stream.is_refused => Read::Whole(Ok(None)),
             Read::Whole(Ok(())) => {
                 stream.trailers = Some(Box::new(std::mem::take(&mut self.trailers)));
@@ -245,12 +249,9 @@ impl Connection {
     }
 
     /// A section that refers to entries which have not come waits for them, if no more do than may (RFC 9204 section 2.1.2).
-    fn wait(&mut self, id: StreamId, section: &[u8], place: Place) -> Outcome {
+    fn wait(&mut self, id: StreamId, section: &[u8], place: Place, required: u64) -> Outcome {
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(None) };
-        stream.section = Some(WaitingSection { bytes: section.to_vec(), place });
-        if self.blocked.contains(&id) {
-            return Ok(None);
-        }
+        stream.section = Some(WaitingSection { bytes: section.to_vec(), place, required });
         if self.blocked.len() >= self.limits.blocked {
             let why = "more streams are blocked than may be (RFC 9204 section 2.1.2)";
             return Err(Fatal { code: Code::Decompression, why });

@@ -19,6 +19,8 @@ pub struct Decoder {
     table: Table,
     /// Entries that the peer was told to have come.
     acknowledged: u64,
+    /// Bytes of entries that were added, until that is asked for.
+    added: usize,
     /// What waits to be written to the decoder stream.
     out: Vec<u8>,
     /// Where strings in Huffman code are decoded.
@@ -31,8 +33,8 @@ pub struct Decoder {
 pub enum Decoded {
     /// All of it was told.
     Whole,
-    /// Nothing was told: it refers to entries that have not come.
-    Blocked,
+    /// Nothing was told: it refers to entries that have not come. So many must have: see [`Decoder::has_come`].
+    Blocked(u64),
 }
 
 /// What a section says of the table, before its lines (section 4.5.1).
@@ -65,7 +67,7 @@ impl Default for Decoder {
         let mut table = Table::new();
         table.resize(0);
         let (out, name, value) = (Vec::new(), Vec::new(), Vec::new());
-        Decoder { table, acknowledged: 0, out, name, value }
+        Decoder { table, acknowledged: 0, added: 0, out, name, value }
     }
 }
 
@@ -88,9 +90,9 @@ impl Decoder {
         Ok(input.len() - rest.len())
     }
 
-    /// Follows an instruction (section 4.3).
+    /// Follows an instruction (section 4.3). Nothing is decoded before it has come whole.
     fn follow(&mut self, input: &mut &[u8]) -> Result<(), Unread> {
-        let Decoder { table, name, value, .. } = self;
+        let Decoder { table, added, name, value, .. } = self;
         let &first = input.first().ok_or(Unread::Partial)?;
         if first & 0xe0 == 0x20 {
             let capacity = usize::try_from(integer(input, 5)?).unwrap_or(usize::MAX);
@@ -103,28 +105,30 @@ impl Decoder {
                 table.get(place).ok_or(Unread::Wrong(NO_ENTRY))?;
             value.clear();
             value.extend_from_slice(copied);
-            return insert(table, Name::OfEntry(place), value, key, fault);
+            *added += insert(table, Name::OfEntry(place), value, key, fault)?;
+            return Ok(());
         }
-        let named = match first {
+        let (named, value) = match first {
             0x80.. => {
                 let index = usize::try_from(integer(input, 6)?).unwrap_or(usize::MAX);
-                match first & 0x40 {
+                let named = match first & 0x40 {
                     0 => {
                         let (key, fault) = table.name(index).ok_or(Unread::Wrong(NO_ENTRY))?;
                         LineName { name: Name::OfEntry(index), key, fault }
                     }
                     _ => of_static(index).ok_or(Unread::Wrong(NO_ENTRY))?,
-                }
+                };
+                (named, string(input, 7, MAX_STRING)?.decode(value)?)
             }
             _ => {
-                let name = string(input, 5, MAX_STRING, name)?;
-                let key = Key::of(name);
-                LineName { name: Name::Bytes(name), key, fault: check_name(key, name) }
+                let coded = string(input, 5, MAX_STRING)?;
+                let value = string(input, 7, MAX_STRING)?.decode(value)?;
+                (of_bytes(coded.decode(name)?), value)
             }
         };
-        let value = string(input, 7, MAX_STRING, value)?;
         let fault = named.fault.or_else(|| check_value(value));
-        insert(table, named.name, value, named.key, fault)
+        *added += insert(table, named.name, value, named.key, fault)?;
+        Ok(())
     }
 
     /// Decodes the field section of a stream, and tells its lines one by one.
@@ -141,7 +145,7 @@ impl Decoder {
         let mut input = section;
         let prefix = self.prefix(&mut input).map_err(in_section)?;
         if prefix.required > self.table.inserted() {
-            return Ok(Decoded::Blocked);
+            return Ok(Decoded::Blocked(prefix.required));
         }
         while !input.is_empty() {
             self.line(&mut input, prefix, &mut tell)?;
@@ -157,6 +161,19 @@ impl Decoder {
             }
         }
         Ok(Decoded::Whole)
+    }
+
+    /// Whether as many entries have come as a section needs that was blocked.
+    ///
+    /// # Errors
+    ///
+    /// QPACK_DECOMPRESSION_FAILED: so many have come that what it needs is gone, and what it says of that would be read as another number.
+    pub fn has_come(&self, required: u64) -> Result<bool, Corrupt> {
+        let inserted = self.table.inserted();
+        if inserted >= required.saturating_add(MAX_ENTRIES) {
+            return Err(Corrupt::Section(NO_ENTRY));
+        }
+        Ok(inserted >= required)
     }
 
     fn prefix(&self, input: &mut &[u8]) -> Result<Prefix, Unread> {
@@ -226,9 +243,8 @@ impl Decoder {
             }
             0x20.. => {
                 let most = input.len();
-                let name = string(input, 3, most, name).map_err(in_section)?;
-                let key = Key::of(name);
-                LineName { name: Name::Bytes(name), key, fault: check_name(key, name) }
+                let coded = string(input, 3, most).map_err(in_section)?;
+                of_bytes(coded.decode(name).map_err(in_section)?)
             }
             _ => {
                 let on = integer(input, 3).map_err(in_section)?;
@@ -236,7 +252,8 @@ impl Decoder {
             }
         };
         let most = input.len();
-        let value = string(input, 7, most, value).map_err(in_section)?;
+        let coded = string(input, 7, most).map_err(in_section)?;
+        let value = coded.decode(value).map_err(in_section)?;
         let fault = named.fault.or_else(|| check_value(value));
         tell(Line { key: named.key, name: table.bytes_of(named.name), value, fault })
     }
@@ -256,24 +273,36 @@ impl Decoder {
         out.append(&mut self.out);
     }
 
+    /// Bytes of entries that were added since this was asked last: an instruction of one byte may repeat an entry of any length.
+    pub fn take_added(&mut self) -> usize {
+        std::mem::take(&mut self.added)
+    }
+
     /// Bytes that wait to be written.
     pub fn waiting(&self) -> usize {
         self.out.len()
     }
 }
 
+/// Adds an entry; how many bytes it has.
 fn insert(
     table: &mut Table,
     name: Name<'_>,
     value: &[u8],
     key: Key,
     fault: Option<Fault>,
-) -> Result<(), Unread> {
-    if !table.fits(table.bytes_of(name).len(), value.len()) {
+) -> Result<usize, Unread> {
+    let name_len = table.bytes_of(name).len();
+    if !table.fits(name_len, value.len()) {
         return Err(Unread::Wrong(TOO_LARGE));
     }
     table.insert(name, value, key, fault);
-    Ok(())
+    Ok(name_len + value.len())
+}
+
+fn of_bytes(name: &[u8]) -> LineName<'_> {
+    let key = Key::of(name);
+    LineName { name: Name::Bytes(name), key, fault: check_name(key, name) }
 }
 
 fn of_static(index: usize) -> Option<LineName<'static>> {

@@ -41,15 +41,21 @@ pub(super) fn integer(input: &mut &[u8], prefix: u32) -> Result<u64, Unread> {
 
 const TOO_LARGE: &str = "an integer is too large (RFC 9204 section 4.1.1)";
 
-/// A string whose length has `prefix` bits of the first byte, and the bit above them for Huffman code (section 4.1.2). One that is
-/// coded is decoded into `buffer`. `most` bytes are read at most.
+/// A string as it was written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Coded<'i> {
+    bytes: &'i [u8],
+    is_huffman: bool,
+}
+
+/// A string whose length has `prefix` bits of the first byte, and the bit above them for Huffman code (section 4.1.2). `most` bytes are
+/// read at most.
 #[inline]
-pub(super) fn string<'a, 'i: 'a>(
+pub(super) fn string<'i>(
     input: &mut &'i [u8],
     prefix: u32,
     most: usize,
-    buffer: &'a mut Vec<u8>,
-) -> Result<&'a [u8], Unread> {
+) -> Result<Coded<'i>, Unread> {
     let is_huffman = input.first().ok_or(Unread::Partial)? >> prefix & 1 == 1;
     let mut rest = *input;
     let length = usize::try_from(integer(&mut rest, prefix)?).unwrap_or(usize::MAX);
@@ -60,12 +66,23 @@ pub(super) fn string<'a, 'i: 'a>(
     }
     let (bytes, rest) = rest.split_at_checked(length).ok_or(Unread::Partial)?;
     *input = rest;
-    if !is_huffman {
-        return Ok(bytes);
+    Ok(Coded { bytes, is_huffman })
+}
+
+impl<'i> Coded<'i> {
+    /// What it says. One in Huffman code is decoded into `buffer`.
+    #[inline]
+    pub(super) fn decode<'a>(self, buffer: &'a mut Vec<u8>) -> Result<&'a [u8], Unread>
+    where
+        'i: 'a,
+    {
+        if !self.is_huffman {
+            return Ok(self.bytes);
+        }
+        let length = huffman::decode(self.bytes, buffer)
+            .map_err(|_| Unread::Wrong("a string is no Huffman code (RFC 9204 section 4.1.2)"))?;
+        Ok(&buffer[..length])
     }
-    let length = huffman::decode(bytes, buffer)
-        .map_err(|_| Unread::Wrong("a string is no Huffman code (RFC 9204 section 4.1.2)"))?;
-    Ok(&buffer[..length])
 }
 
 /// Appends an integer behind a pattern that leaves `prefix` bits of its byte.
@@ -122,12 +139,13 @@ mod tests {
     fn strings_are_bounded() {
         let mut buffer = Vec::new();
         let mut input = b"\x03abcd".as_slice();
-        assert_eq!(string(&mut input, 7, 3, &mut buffer), Ok(b"abc".as_slice()));
+        let coded = string(&mut input, 7, 3).unwrap();
+        assert_eq!(coded.decode(&mut buffer), Ok(b"abc".as_slice()));
         assert_eq!(input, b"d");
         let mut input = b"\x04abcd".as_slice();
-        assert!(matches!(string(&mut input, 7, 3, &mut buffer), Err(Unread::Wrong(_))));
+        assert!(matches!(string(&mut input, 7, 3), Err(Unread::Wrong(_))));
         let mut input = b"\x04abc".as_slice();
-        assert_eq!(string(&mut input, 7, 4, &mut buffer), Err(Unread::Partial));
+        assert!(matches!(string(&mut input, 7, 4), Err(Unread::Partial)));
         assert_eq!(input.len(), 4);
     }
 }

@@ -85,6 +85,14 @@ fn each_rule_of_a_connection_has_its_code() {
             Code::EncoderStream,
             vec![(6, vec![2, 0x3f, 0xff, 0xff, 0x7f], false)],
         ),
+        (
+            "entries that a section waits for, and that are gone once they come",
+            Code::Decompression,
+            vec![
+                (0, frame(1, &[0x02, 0x00, 0x80]), false),
+                (6, [&[2, 0x3f, 0xe1, 0x1f, 0x41, b'a', 0][..], &[0; 200]].concat(), false),
+            ],
+        ),
         ("an acknowledgement of nothing", Code::DecoderStream, vec![(6, vec![3, 0x81], false)]),
     ] {
         // An end is only one of a stream that has begun.

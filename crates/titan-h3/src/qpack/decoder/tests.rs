@@ -184,6 +184,21 @@ fn what_was_evicted_is_gone() {
     assert_eq!(gone, Err(Corrupt::Section(NO_ENTRY)));
 }
 
+#[test]
+fn what_a_section_has_waited_for_may_be_gone_when_it_comes() {
+    let mut decoder = instructed("3fe11f");
+    let section = bytes("0200 80");
+    let outcome = decoder.decode(0, &section, |_| Ok(()));
+    assert_eq!((outcome, decoder.has_come(1)), (Ok(Decoded::Blocked(1)), Ok(false)));
+    follow(&mut decoder, "4161 00");
+    assert_eq!(decoder.has_come(1), Ok(true));
+    let repeats = vec![0; usize::try_from(MAX_ENTRIES).unwrap()];
+    assert_eq!(decoder.read_instructions(&repeats[1..]), Ok(repeats.len() - 1));
+    assert_eq!(decoder.has_come(1), Ok(true), "the table may have as many entries");
+    follow(&mut decoder, "00");
+    assert_eq!(decoder.has_come(1), Err(Corrupt::Section(NO_ENTRY)));
+}
+
 /// What an encoder does.
 #[derive(Clone, Debug)]
 enum Act {
