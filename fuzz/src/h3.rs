@@ -117,7 +117,7 @@ fn control(input: &[u8], step: usize, peer: Peer) -> (Vec<Told>, Result<usize, C
     let ending = hear(input, step, MOST_CONTROL, |available| {
         let (count, told) = stream.read(available)?;
         assert!(count > 0 || told == Told::Nothing);
-        said.extend(Some(told).filter(|told| *told != Told::Nothing));
+        said.extend(Some(told).filter(|told| !matches!(told, Told::Nothing | Told::Skipped(_))));
         Ok(count)
     });
     (said, ending)
@@ -157,7 +157,7 @@ fn message(input: &[u8], step: usize, peer: Peer, most: usize) -> Message {
             Part::Data(range) => add(&mut said, &available[..count][range]),
             // Nothing behind it can be read.
             Part::TooLong(_) => return Err(Code::ExcessiveLoad),
-            Part::Begun | Part::Nothing => {}
+            Part::Begun | Part::Nothing | Part::Skipped(_) => {}
         }
         Ok(count)
     });

@@ -35,6 +35,26 @@ use titan_http::{Fields, RequestHead, ResponseHead};
 /// What something that has come leads to.
 type Outcome = Result<Option<Event>, Fatal>;
 
+/// How much a connection keeps of what the peer has begun: see [`Connection::kept`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Requests whose heads have perhaps not come: twice [`Limits::streams`] at most.
+    pub headless: usize,
+    /// The peer's streams in one direction: as many as the transport grants.
+    pub unis: usize,
+    /// Streams whose field sections wait for entries of the table: [`Limits::blocked`] at most.
+    pub blocked: usize,
+    /// Priorities of requests that have not come: [`Limits::streams`] at most.
+    pub early: usize,
+    /// What the transport is to be told of streams, each of which had begun since it was told last, or was open: nothing once all is
+    /// flushed.
+    pub untold: usize,
+    /// Streams that can go on sending: nothing once they were asked for.
+    pub unblocked: usize,
+    /// Bytes for the peer's encoder that the transport has not taken: the connection ends where they are more than 4 KiB.
+    pub feedback: usize,
+}
+
 /// One connection, in the role of a server or of a client.
 ///
 /// The driver hands it what has come in order on each stream ([`Connection::read`], [`Connection::read_uni`]), acts on the events, says
@@ -56,8 +76,10 @@ pub struct Connection {
     floods: Floods,
     /// Bytes of body that were told of and are not used.
     held: usize,
-    /// Bytes of instructions for the table, below what costs a point.
+    /// Bytes of instructions of both tables, below what costs a point.
     instructed: usize,
+    /// Bytes of frames without a meaning, below what costs a point.
+    skipped: usize,
 
     reader: SectionReader,
     /// The streams whose field sections wait for entries of the table.
@@ -113,6 +135,19 @@ impl Connection {
         self.streams.len()
     }
 
+    /// How much it keeps beside the streams that are open. Tests hold it to that, whatever the peer does.
+    pub fn kept(&self) -> Kept {
+        Kept {
+            headless: self.headless.len(),
+            unis: self.unis.len(),
+            blocked: self.blocked.len(),
+            early: self.early.len(),
+            untold: self.dirty.len() + self.closings.len() + self.levels.len(),
+            unblocked: self.unblocked.len(),
+            feedback: self.reader.decoder.waiting() + self.feedback.waiting(),
+        }
+    }
+
     /// Whether the peer has said that it knows extended CONNECT (RFC 9220).
     pub fn extended_connect(&self) -> bool {
         self.settings.is_some_and(|settings| settings.extended_connect)
@@ -122,9 +157,9 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// When that was too much: the connection is to be closed.
+    /// When that was too much, now or before: the connection is to be closed.
     pub fn charge(&mut self, cost: u32) -> Result<(), Fatal> {
-        self.floods.charge(cost).map_err(|flood| self.fail(flood.into()))
+        self.attempt(|it| Ok(it.floods.charge(cost)?))
     }
 
     /// Takes back what a client was charged for a reset: it had a reason that only the driver knows.
@@ -149,6 +184,18 @@ impl Connection {
         }
     }
 
+    /// Does something that the peer has led to, unless the connection has ended before. It may end by that.
+    fn attempt<T>(
+        &mut self,
+        step: impl FnOnce(&mut Connection) -> Result<T, Fatal>,
+    ) -> Result<T, Fatal> {
+        if let Some(fatal) = self.failed {
+            return Err(fatal);
+        }
+        let outcome = step(self).and_then(|told| self.bound_feedback().map(|()| told));
+        outcome.inspect_err(|fatal| self.failed = Some(*fatal))
+    }
+
     fn of(limits: Limits, peer: Peer) -> Connection {
         Connection {
             limits,
@@ -162,6 +209,7 @@ impl Connection {
             floods: Floods::new(limits.flood_budget),
             held: 0,
             instructed: 0,
+            skipped: 0,
             reader: SectionReader::new(&limits),
             blocked: Vec::new(),
             request: RequestHead::default(),
@@ -185,6 +233,14 @@ impl Connection {
         let sections = &self.limits.sections;
         sections.longest_list().saturating_mul(titan_http::section::OVERSIZE_FACTOR)
     }
+}
+
+/// Adds bytes to those that have cost nothing so far; how many points all of them make, at so many bytes a point.
+fn points(uncharged: &mut usize, bytes: usize, a_point: usize) -> u32 {
+    *uncharged += bytes;
+    let points = *uncharged / a_point;
+    *uncharged %= a_point;
+    u32::try_from(points).unwrap_or(u32::MAX)
 }
 
 /// What the control stream begins with.

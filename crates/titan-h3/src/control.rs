@@ -24,8 +24,10 @@ pub enum Told {
     GoAway(u64),
     /// The priority of a request, by the number of its stream.
     Priority(u64, Priority),
-    /// Something that changes nothing here: it has its cost all the same.
+    /// A frame that changes nothing here, or the beginning of one: it has its cost all the same.
     Nothing,
+    /// So many bytes more of a frame without a meaning.
+    Skipped(usize),
 }
 
 /// How far the control stream of a peer has come.
@@ -58,10 +60,13 @@ impl ControlStream {
     ///
     /// The code that the connection is to be closed with.
     pub fn read(&mut self, input: &[u8]) -> Result<(usize, Told), Code> {
+        if input.is_empty() {
+            return Ok((0, Told::Nothing));
+        }
         if self.skipped > 0 {
             let count = input.len().min(usize::try_from(self.skipped).unwrap_or(usize::MAX));
             self.skipped -= count as u64;
-            return Ok((count, Told::Nothing));
+            return Ok((count, Told::Skipped(count)));
         }
         let Some((FrameHeader { kind, length }, start)) = FrameHeader::read(input) else {
             return Ok((0, Told::Nothing));
@@ -164,6 +169,10 @@ mod tests {
         frame(number, &payload)
     }
 
+    fn means(told: &Told) -> bool {
+        !matches!(told, Told::Nothing | Told::Skipped(_))
+    }
+
     /// What those frames say to the end, or the code at which they end.
     fn told(peer: Peer, frames: &[Vec<u8>]) -> Result<Vec<Told>, Code> {
         let all = frames.concat();
@@ -172,7 +181,7 @@ mod tests {
             let (count, told) = stream.read(&all[at..])?;
             assert!(count > 0, "it is whole");
             at += count;
-            said.extend(Some(told).filter(|told| *told != Told::Nothing));
+            said.extend(Some(told).filter(means));
         }
         Ok(said)
     }
@@ -287,7 +296,7 @@ mod tests {
                 at = end;
                 loop {
                     let (count, told) = stream.read(&kept).unwrap();
-                    said.extend(Some(told).filter(|told| *told != Told::Nothing));
+                    said.extend(Some(told).filter(means));
                     kept.drain(..count);
                     if count == 0 {
                         break;

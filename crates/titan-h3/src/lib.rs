@@ -50,7 +50,7 @@ mod stream;
 mod connection;
 
 pub use code::Code;
-pub use connection::Connection;
+pub use connection::{Connection, Kept};
 pub use control::{ControlStream, Peer, Told};
 pub use event::Event;
 pub use fatal::Fatal;

@@ -20,8 +20,10 @@ pub enum Part {
     /// The beginning of a field section that is longer than any that is read; with `true` it is that of a head. Nothing behind it can be
     /// read.
     TooLong(bool),
-    /// Nothing that counts: it has its cost all the same.
+    /// The beginning of a frame without a meaning: it has its cost all the same.
     Nothing,
+    /// So many bytes more of such a frame.
+    Skipped(usize),
 }
 
 /// How far a message has come.
@@ -110,7 +112,8 @@ impl MessageStream {
         let part = match kind {
             Kind::Data if count == 0 && left > 0 => Part::Begun,
             Kind::Data => Part::Data(start..end),
-            _ => Part::Nothing,
+            _ if start > 0 => Part::Nothing,
+            _ => Part::Skipped(count),
         };
         (end, part)
     }
@@ -181,7 +184,7 @@ mod tests {
                     said += if is_head { "[...]" } else { "(...)" };
                     return Ok((said, Ending::Whole));
                 }
-                Part::Begun | Part::Nothing => {}
+                Part::Begun | Part::Nothing | Part::Skipped(_) => {}
             }
             at += count;
             if count == 0 {

@@ -29,6 +29,8 @@ pub(crate) struct Stream {
     pub(crate) held: usize,
     /// The head was refused: what still comes is dropped.
     pub(crate) is_refused: bool,
+    /// Whether the client has said how urgent the response is.
+    pub(crate) has_priority: bool,
     pub(crate) sending: Half,
     pub(crate) out: Outgoing,
     /// Whether the stream ends behind `out`, and the transport does not know it yet.
@@ -68,12 +70,18 @@ impl Stream {
             trailers: None,
             held: 0,
             is_refused: false,
+            has_priority: false,
             sending: Half::Head,
             out: Outgoing::default(),
             ends: false,
             is_dirty: false,
             is_waiting: false,
         }
+    }
+
+    /// Whether a head is still awaited.
+    pub(crate) fn is_headless(&self) -> bool {
+        self.is_heard && self.incoming.half() == Half::Head
     }
 
     /// Whether nothing more can come of it, in either direction.

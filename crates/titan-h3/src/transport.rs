@@ -19,7 +19,7 @@ pub trait Transport {
     /// Ends a stream at once (RESET_STREAM).
     fn reset(&mut self, stream: StreamId, code: Code);
 
-    /// Asks the peer to send no more on a stream (STOP_SENDING).
+    /// Asks the peer to send no more on a stream (STOP_SENDING). Nothing that still comes on it is handed over.
     fn stop(&mut self, stream: StreamId, code: Code);
 
     /// What is written on streams of a greater level goes first; streams of the same level take turns.

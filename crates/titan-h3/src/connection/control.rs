@@ -1,6 +1,6 @@
 //! The peer's streams in one direction (RFC 9114 section 6.2, RFC 9204 section 4.2).
 
-use super::Connection;
+use super::{Connection, points};
 use crate::code::Code;
 use crate::control::{ControlStream, Peer, Told};
 use crate::event::Event;
@@ -9,7 +9,7 @@ use crate::frame::StreamKind;
 use crate::priority::Priority;
 use crate::qpack::read_feedback;
 use crate::varint;
-use titan_http::stream::StreamId;
+use titan_http::stream::{Flood, StreamId};
 
 /// A stream of the peer's in one direction.
 #[derive(Debug)]
@@ -25,8 +25,11 @@ pub(super) enum UniStream {
     Ignored,
 }
 
-/// Bytes of instructions for the table that cost a point: a peer that fills it anew again and again has responses to show for it.
+/// Bytes of instructions, or of the entries that they add, that cost a point: a peer that fills the table anew again and again has
+/// responses to show for it.
 const INSTRUCTIONS: usize = 4 << 10;
+/// Bytes of frames without a meaning that cost a point, beside what each of the frames costs.
+const SKIPPED: usize = 16 << 10;
 /// What the answers to sections and instructions may come to that the peer does not let this side send.
 const MOST_FEEDBACK: usize = 4 << 10;
 
@@ -43,18 +46,14 @@ impl Connection {
         input: &[u8],
         is_last: bool,
     ) -> Result<(usize, Option<Event>), Fatal> {
-        if let Some(fatal) = self.failed {
-            return Err(fatal);
-        }
-        let read = self.read_uni_on(stream, input);
-        let checked = read.and_then(|(count, event)| {
+        self.attempt(|it| {
+            let (count, event) = it.read_uni_on(stream, input)?;
             let is_over = is_last && event.is_none();
             if is_over {
-                self.end_uni(stream)?;
+                it.end_uni(stream)?;
             }
             Ok((count, event))
-        });
-        checked.map_err(|fatal| self.fail(fatal))
+        })
     }
 
     /// The peer has given a stream in one direction up.
@@ -63,7 +62,7 @@ impl Connection {
     ///
     /// The connection is to be closed if it cannot go on without.
     pub fn uni_reset(&mut self, stream: StreamId) -> Result<(), Fatal> {
-        self.end_uni(stream).map_err(|fatal| self.fail(fatal))
+        self.attempt(|it| it.end_uni(stream))
     }
 
     fn end_uni(&mut self, stream: StreamId) -> Result<(), Fatal> {
@@ -79,6 +78,10 @@ impl Connection {
         let mut at = 0;
         loop {
             let rest = &input[at..];
+            if rest.is_empty() {
+                // Not to begin one that is over.
+                return Ok((at, None));
+            }
             let stream = self.unis.entry(id).or_insert(UniStream::New);
             let (count, event) = match stream {
                 UniStream::New => match varint::read(rest) {
@@ -93,7 +96,11 @@ impl Connection {
                     (count, if count > 0 { self.on_told(told)? } else { None })
                 }
                 UniStream::Encoder => (self.follow(rest)?, None),
-                UniStream::Decoder => (read_feedback(rest)?, None),
+                UniStream::Decoder => {
+                    let count = read_feedback(rest)?;
+                    self.floods.charge(points(&mut self.instructed, count, INSTRUCTIONS))?;
+                    (count, None)
+                }
                 UniStream::Ignored => (rest.len(), None),
             };
             at += count;
@@ -146,41 +153,65 @@ impl Connection {
             }
             Told::Priority(stream, priority) => {
                 self.floods.aside()?;
-                self.reprioritize(StreamId::new(stream), priority);
+                self.reprioritize(StreamId::new(stream), priority)?;
             }
             Told::Nothing => self.floods.aside()?,
+            Told::Skipped(count) => self.skip(count)?,
         }
         Ok(None)
     }
 
-    /// A priority that comes before its request is kept for it (RFC 9218 section 7), if there could be one.
-    fn reprioritize(&mut self, id: StreamId, priority: Priority) {
+    /// A priority that comes before its request is kept for it (RFC 9218 section 7). One of a request that is over changes nothing.
+    fn reprioritize(&mut self, id: StreamId, priority: Priority) -> Result<(), Fatal> {
         if self.streams.contains_key(&id) {
-            self.levels.push((id, priority.level(id)));
-            return;
+            self.set_level(id, priority);
         }
-        let most = self.next.saturating_add(4 * u64::from(self.limits.streams));
-        if !(self.next..most).contains(&id.number()) {
-            return;
+        if id.number() < self.next {
+            return Ok(());
+        }
+        // More streams than those that are over can make room for (section 7.2).
+        if id.number() >= self.next.saturating_add(4 * u64::from(self.limits.streams)) {
+            return Err(Code::Id.into());
         }
         match self.early.iter_mut().find(|(stream, _)| *stream == id) {
             Some((_, before)) => *before = priority,
             None => self.early.push((id, priority)),
         }
+        Ok(())
+    }
+
+    /// The transport is told of it once, however often it changes before.
+    pub(super) fn set_level(&mut self, id: StreamId, priority: Priority) {
+        let level = priority.level(id);
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.has_priority = true;
+        }
+        match self.levels.iter_mut().find(|(stream, _)| *stream == id) {
+            Some((_, before)) => *before = level,
+            None => self.levels.push((id, level)),
+        }
+    }
+
+    /// More has come of a frame without a meaning.
+    pub(super) fn skip(&mut self, bytes: usize) -> Result<(), Flood> {
+        self.floods.charge(points(&mut self.skipped, bytes, SKIPPED))
     }
 
     /// Follows instructions for the table.
     fn follow(&mut self, input: &[u8]) -> Result<usize, Fatal> {
-        let count = self.reader.decoder.read_instructions(input)?;
-        self.instructed += count;
-        while self.instructed >= INSTRUCTIONS {
-            self.instructed -= INSTRUCTIONS;
-            self.floods.charge(1)?;
-        }
+        let decoder = &mut self.reader.decoder;
+        let count = decoder.read_instructions(input)?;
+        let work = count.max(decoder.take_added());
+        self.floods.charge(points(&mut self.instructed, work, INSTRUCTIONS))?;
+        Ok(count)
+    }
+
+    /// What sections and instructions lead to goes out on a stream that the peer may not read.
+    pub(super) fn bound_feedback(&self) -> Result<(), Fatal> {
         if self.reader.decoder.waiting() + self.feedback.waiting() > MOST_FEEDBACK {
             let why = "the peer does not read what its field sections lead to";
             return Err(Fatal { code: Code::ExcessiveLoad, why });
         }
-        Ok(count)
+        Ok(())
     }
 }

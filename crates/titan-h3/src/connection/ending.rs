@@ -51,8 +51,7 @@ impl Connection {
     ///
     /// When that was too much: the connection is to be closed.
     pub fn peer_reset(&mut self, stream: StreamId, code: Code) -> Result<Option<Event>, Fatal> {
-        let outcome = self.on_given_up(stream, code);
-        outcome.map_err(|fatal| self.fail(fatal))
+        self.attempt(|it| it.on_given_up(stream, code))
     }
 
     /// The peer wants nothing more of what this side sends on a stream.
@@ -62,11 +61,10 @@ impl Connection {
     /// When that was too much, or the stream is one that the connection needs: it is to be closed.
     pub fn peer_stopped(&mut self, stream: StreamId, code: Code) -> Result<Option<Event>, Fatal> {
         let is_own = self.control.is(stream) || self.feedback.is(stream);
-        let outcome = match is_own {
+        self.attempt(|it| match is_own {
             true => Err(Code::ClosedCriticalStream.into()),
-            false => self.on_stopped(stream, code),
-        };
-        outcome.map_err(|fatal| self.fail(fatal))
+            false => it.on_stopped(stream, code),
+        })
     }
 
     fn on_given_up(&mut self, id: StreamId, code: Code) -> Outcome {
@@ -158,11 +156,6 @@ impl Connection {
         varint::write(&mut payload, number);
         FrameHeader { kind: Kind::GoAway, length: payload.len() as u64 }.write(out);
         out.append(&mut payload);
-    }
-
-    /// The connection ends here.
-    pub(super) fn fail(&mut self, fatal: Fatal) -> Fatal {
-        *self.failed.get_or_insert(fatal)
     }
 
     /// A stream on which the peer has broken a rule ends here.

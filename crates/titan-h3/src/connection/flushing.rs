@@ -1,6 +1,7 @@
 //! What has gathered goes to the transport.
 
 use super::Connection;
+use super::control::UniStream;
 use crate::code::Code;
 use crate::transport::{Outgoing, Transport};
 use titan_http::stream::StreamId;
@@ -63,6 +64,9 @@ impl Connection {
             }
             if stop {
                 transport.stop(stream, code);
+                // Nothing of it comes any more, and perhaps not even its end.
+                let is_ignored = matches!(self.unis.get(&stream), Some(UniStream::Ignored));
+                is_ignored.then(|| self.unis.remove(&stream));
             }
         }
         let mut dirty = std::mem::take(&mut self.dirty);

@@ -32,10 +32,7 @@ impl Connection {
         input: &[u8],
         is_last: bool,
     ) -> Result<(usize, Option<Event>), Fatal> {
-        if let Some(fatal) = self.failed {
-            return Err(fatal);
-        }
-        self.read_on(stream, input, is_last).map_err(|fatal| self.fail(fatal))
+        self.attempt(|it| it.read_on(stream, input, is_last))
     }
 
     /// Whether nothing is to be read from the stream now: it waits for entries of the table, or so much was told of it, or of all, that
@@ -52,8 +49,7 @@ impl Connection {
     /// The oldest request whose head has not come whole. It ought to come soon.
     pub fn oldest_headless(&mut self) -> Option<StreamId> {
         while let Some(id) = self.headless.front() {
-            let stream = self.streams.get(id);
-            if stream.is_some_and(|it| it.is_heard && it.incoming.half() == Half::Head) {
+            if self.streams.get(id).is_some_and(Stream::is_headless) {
                 return Some(*id);
             }
             self.headless.pop_front();
@@ -76,7 +72,7 @@ impl Connection {
     ///
     /// What the connection is to be closed for.
     pub fn resume(&mut self) -> Result<Option<(StreamId, Option<Event>)>, Fatal> {
-        self.resume_first().map_err(|fatal| self.fail(fatal))
+        self.attempt(Connection::resume_first)
     }
 
     fn resume_first(&mut self) -> Result<Option<(StreamId, Option<Event>)>, Fatal> {
@@ -141,6 +137,10 @@ impl Connection {
                     self.floods.aside()?;
                     None
                 }
+                Part::Skipped(count) => {
+                    self.skip(count)?;
+                    None
+                }
             };
             at += count;
             if event.is_some() {
@@ -156,6 +156,7 @@ impl Connection {
             return Ok(());
         }
         self.next = id.number() + 4;
+        let priority = self.take_early(id);
         if matches!(self.leaving, Shutdown::Final { first } if id.number() >= first) {
             self.floods.charge(1)?;
             self.close(id, true, true, Code::RequestRejected);
@@ -163,8 +164,28 @@ impl Connection {
         }
         let stream = Stream::new(self.peer, Incoming::request(), self.longest_section());
         self.streams.insert(id, stream);
-        self.headless.push_back(id);
+        self.note_headless(id);
+        if let Some(priority) = priority {
+            self.set_level(id, priority);
+        }
         Ok(())
+    }
+
+    /// Keeps those alone whose heads have not come, before there are twice as many as streams may be open.
+    fn note_headless(&mut self, id: StreamId) {
+        if self.headless.len() >= 2 * self.limits.streams as usize {
+            let streams = &self.streams;
+            self.headless.retain(|id| streams.get(id).is_some_and(Stream::is_headless));
+        }
+        self.headless.push_back(id);
+    }
+
+    /// The priority of a request that begins, if it has come before. Those of requests that can begin no more are gone then.
+    fn take_early(&mut self, id: StreamId) -> Option<Priority> {
+        let at = self.early.iter().find(|(stream, _)| *stream == id);
+        let priority = at.map(|(_, priority)| *priority);
+        self.early.retain(|(stream, _)| stream.number() > id.number());
+        priority
     }
 
     /// A field section has come, or what it has waited for.
@@ -340,15 +361,12 @@ impl Connection {
         }))
     }
 
-    /// How urgent the response is, if the client says so: in an update that has come before the request, or in its head.
+    /// How urgent the response is, if the client says so in its head: an update says it better (RFC 9218 section 7).
     fn note_priority(&mut self, id: StreamId) {
-        let early = self.early.iter().position(|(stream, _)| *stream == id);
-        let priority = match early {
-            Some(at) => Some(self.early.swap_remove(at).1),
-            None => self.request.fields.named(b"priority").next().map(Priority::told),
-        };
-        if let Some(priority) = priority {
-            self.levels.push((id, priority.level(id)));
+        let has_update = self.streams.get(&id).is_some_and(|stream| stream.has_priority);
+        let told = self.request.fields.named(b"priority").next().map(Priority::told);
+        if let Some(priority) = told.filter(|_| !has_update) {
+            self.set_level(id, priority);
         }
     }
 }

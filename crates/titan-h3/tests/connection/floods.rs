@@ -1,7 +1,7 @@
 //! What a client costs without getting anything done.
 
 use crate::peer::*;
-use titan_h3::{Code, Limits};
+use titan_h3::Code;
 
 /// How often it can do that before it is disconnected.
 fn until_flood(
@@ -118,24 +118,4 @@ fn work_that_gets_done_is_no_flood() {
         tested.responds(stream, b"body");
     }
     assert_eq!(tested.connection.open_streams(), 0);
-}
-
-#[test]
-fn answers_that_the_client_does_not_read_are_bounded() {
-    let limits = Limits { flood_budget: 1 << 20, ..Limits::default() };
-    let mut tested = Tested::new(limits);
-    tested.sent.room = 16;
-    tested.hears_uni(CONTROL, &control(), false).unwrap();
-    tested.hears_uni(ENCODER, &[0x02, 0x3f, 0xe1, 0x1f], false).unwrap();
-    // Each is acknowledged by a cancellation once it is given up.
-    for stream in 0..5000 {
-        tested.hears(stream * 4, &headers(GET), false).unwrap();
-        tested.connection.peer_reset(id(stream * 4), Code::RequestCancelled).unwrap();
-        tested.flush();
-    }
-    let mut insert = Vec::new();
-    integer(&mut insert, 0x40, 5, 1);
-    insert.extend_from_slice(b"a\x01v");
-    let fatal = tested.hears_uni(ENCODER, &insert, false);
-    assert_eq!(fatal.map_err(|fatal| fatal.code), Err(Code::ExcessiveLoad));
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 #![expect(clippy::cast_possible_truncation, reason = "the numbers of a test are small")]
 
+mod bounds;
 mod floods;
 mod leaving;
 mod pair;
