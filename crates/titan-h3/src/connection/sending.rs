@@ -1,9 +1,10 @@
 //! Messages to frames (RFC 9114 sections 4.1 and 7.2), as far as there is room for them.
 
 use super::Connection;
+use crate::code::Code;
 use crate::control::Peer;
 use crate::frame::{FrameHeader, Kind};
-use crate::sections::{append_request, append_response, append_trailers};
+use crate::sections::{append_request, append_response, append_trailers, is_within};
 use crate::stream::Stream;
 use titan_http::section::Destination;
 use titan_http::stream::{Half, Incoming, RequestKind, StreamId};
@@ -37,6 +38,9 @@ impl Connection {
     /// Sends a head of a response: an interim one if its status says so, else the final one, which with `end` has no body. `length` is what
     /// `content-length` is to say, also where the body stays away (HEAD, 304); the fields' own is left out. Nothing happens where the
     /// stream is over.
+    ///
+    /// A head that is longer than the peer takes is not sent (RFC 9114 section 4.2.2): an interim one is left out, and with a final one
+    /// the stream is over, which no event tells of.
     pub fn send_response(
         &mut self,
         stream: StreamId,
@@ -44,10 +48,20 @@ impl Connection {
         length: Option<u64>,
         end: bool,
     ) {
+        let most = self.longest_taken();
         let Some(response) = self.streams.get_mut(&stream) else { return };
         debug_assert_eq!(response.sending, Half::Head, "one final head for each stream");
+        let at = response.out.next.len();
         append_response(&mut response.out.next, head, length);
-        if !head.status.is_informational() {
+        let is_interim = head.status.is_informational();
+        if !is_within(most, &response.out.next[at..], &head.fields) {
+            response.out.next.truncate(at);
+            if !is_interim {
+                self.give_up(stream, Code::Internal);
+            }
+            return;
+        }
+        if !is_interim {
             response.sending = if end { Half::Done } else { Half::Body };
             response.ends = end;
         }
@@ -84,19 +98,30 @@ impl Connection {
         count
     }
 
-    /// Ends a message with trailers, if there are any.
+    /// Ends a message with trailers, if there are any. Where they are longer than the peer takes, the stream is over, which no event tells
+    /// of: without them the message would not be what it was.
     pub fn send_trailers(&mut self, stream: StreamId, fields: &Fields) {
+        let most = self.longest_taken();
         let Some(message) = self.streams.get_mut(&stream) else { return };
         if message.sending == Half::Done {
             return;
         }
         debug_assert_eq!(message.sending, Half::Body, "the head goes before the trailers");
         if !fields.is_empty() {
+            let at = message.out.next.len();
             append_trailers(&mut message.out.next, fields);
+            if !is_within(most, &message.out.next[at..], fields) {
+                return self.give_up(stream, Code::Internal);
+            }
         }
         message.sending = Half::Done;
         message.ends = true;
         self.note_output(stream);
+    }
+
+    /// The longest list of fields that the peer takes, as far as it has said.
+    fn longest_taken(&self) -> u64 {
+        self.settings.map_or(u64::MAX, |settings| settings.field_section)
     }
 
     /// A stream that [`Connection::send_data`] could not send all of, and that can go on. To be asked after each [`Connection::flush`],

@@ -1,7 +1,8 @@
 //! What a peer can have a connection keep, and pay for.
 
 use crate::peer::*;
-use titan_h3::{Code, Limits};
+use titan_h3::{Code, Connection, Limits};
+use titan_http::{ResponseHead, Status};
 
 /// Opens a server's table for entries.
 const TABLE: &[u8] = &[0x02, 0x3f, 0xe1, 0x1f];
@@ -220,4 +221,45 @@ fn an_update_counts_before_what_the_head_says() {
     tested.hears_uni(CONTROL, &update(0, "u=0, i"), false).unwrap();
     tested.hears(0, &headers(&[GET, &[("priority", "u=7")]].concat()), true).unwrap();
     assert!(matches!(tested.sent.levels[..], [(_, 1..)]), "{:?}", tested.sent.levels);
+}
+
+/// A server whose client takes so much of a head.
+fn taking(most: u64) -> Tested {
+    let mut tested = Tested::begun();
+    let mut settings = vec![0x06];
+    titan_h3::varint::write(&mut settings, most);
+    tested.connection = Connection::server(Limits::default());
+    tested.hears_uni(CONTROL, &[vec![0x00], frame(4, &settings)].concat(), false).unwrap();
+    tested.hears(0, &headers(GET), true).unwrap();
+    tested
+}
+
+#[test]
+fn what_the_client_does_not_take_is_not_sent() {
+    let mut head = ResponseHead::with_status(Status::OK);
+    head.fields.append_named(b"x-name", b"value").unwrap();
+    // Neither this nor what is the connection's own is sent, and counts.
+    head.fields.append_named(b"connection", b"close").unwrap();
+    let (status, field, length) = (7 + 3 + 32, 6 + 5 + 32, 14 + 1 + 32);
+    let mut enough = taking(status + field + length);
+    enough.connection.send_response(id(0), &head, Some(4), false);
+    assert!(enough.connection.is_sending(id(0)));
+    let mut little = taking(status + field + length - 1);
+    let mut hints = ResponseHead::with_status(Status::EARLY_HINTS);
+    hints.fields.append_named(b"link", &[b'l'; 200]).unwrap();
+    little.connection.send_response(id(0), &hints, None, false);
+    assert!(little.connection.is_sending(id(0)), "only the final one is needed");
+    little.connection.send_response(id(0), &head, Some(4), false);
+    assert!(!little.connection.is_sending(id(0)));
+    assert_eq!(little.connection.send_data(id(0), b"body", true), 4);
+    little.flush();
+    assert_eq!(little.sent.reset, [(id(0), Code::Internal)]);
+    assert_eq!(little.sent.written.get(&id(0)), None);
+
+    let mut trailers = taking(100);
+    trailers.connection.send_response(id(0), &ResponseHead::with_status(Status::OK), None, false);
+    trailers.connection.send_trailers(id(0), &hints.fields);
+    trailers.flush();
+    assert_eq!(trailers.sent.reset, [(id(0), Code::Internal)]);
+    assert_eq!(trailers.connection.open_streams(), 0);
 }
