@@ -33,13 +33,11 @@ impl Connection {
     ///
     /// A server that has responded completely while the request goes on says so with [`Code::NoError`].
     pub fn reset(&mut self, stream: StreamId, code: Code) {
-        let Some(message) = self.streams.get_mut(&stream) else { return };
+        let Some(message) = self.streams.get(&stream) else { return };
         if message.sending != Half::Done {
             return self.give_up(stream, code);
         }
-        if message.is_heard && message.incoming.half() != Half::Done {
-            message.is_heard = false;
-            self.abandon(stream);
+        if self.abandon(stream) {
             self.close(stream, false, true, code);
         }
         self.end_if_over(stream);
@@ -68,20 +66,16 @@ impl Connection {
     }
 
     fn on_given_up(&mut self, id: StreamId, code: Code) -> Outcome {
-        let Some(stream) = self.streams.get_mut(&id) else { return Ok(None) };
+        let Some(stream) = self.streams.get(&id) else { return Ok(None) };
         if stream.incoming.half() == Half::Done {
             // It has sent all of it before, and what was lost of that is not missed.
             return Ok(None);
         }
         if stream.sending == Half::Done {
-            // The response does not need the rest of the request.
-            stream.is_heard = false;
-            self.abandon(id);
+            // What was sent to its end does not need the rest of what was to come.
+            let was_heard = self.abandon(id);
             self.end_if_over(id);
-            return match self.peer {
-                Peer::Client => Ok(None),
-                Peer::Server => Ok(Some(Event::Reset { stream: id, code, fault: None })),
-            };
+            return Ok(was_heard.then_some(Event::Reset { stream: id, code, fault: None }));
         }
         self.on_cancelled(id, code)
     }
@@ -90,18 +84,25 @@ impl Connection {
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(None) };
         match (self.peer, stream.sending) {
             // A server that has responded does not need the rest of the request (section 4.1).
+            (Peer::Server, Half::Done) if code == Code::NoError && stream.out.is_empty() => {
+                Ok(None)
+            }
             (Peer::Server, _) if code == Code::NoError => {
                 stream.sending = Half::Done;
                 stream.ends = false;
                 stream.out = Default::default();
+                if std::mem::take(&mut stream.is_waiting) {
+                    self.unblocked.push_back(id);
+                }
                 self.close(id, true, false, Code::NoError);
                 self.end_if_over(id);
                 Ok(None)
             }
-            (Peer::Client, Half::Done) => {
-                // The response is on its way, and of no interest any more.
+            (_, Half::Done) => {
+                // What was sent to its end is on its way, and of no interest any more.
+                let was_heard = stream.is_heard && stream.incoming.half() != Half::Done;
                 self.give_up(id, Code::RequestCancelled);
-                Ok(None)
+                Ok(was_heard.then_some(Event::Reset { stream: id, code, fault: None }))
             }
             _ => self.on_cancelled(id, code),
         }
@@ -170,9 +171,10 @@ impl Connection {
 
     /// Ends a stream at once, in both directions.
     pub(super) fn give_up(&mut self, id: StreamId, code: Code) {
-        self.abandon(id);
-        let Some(stream) = self.streams.remove(&id) else { return };
-        self.close(id, true, stream.is_heard && stream.incoming.half() != Half::Done, code);
+        let was_heard = self.abandon(id);
+        if self.streams.remove(&id).is_some() {
+            self.close(id, true, was_heard, code);
+        }
     }
 
     /// Requests from that one on were not processed.
@@ -194,12 +196,16 @@ impl Connection {
     }
 
     /// What comes on a stream is not read to its end: the peer's encoder must not count on sections of it (RFC 9204 section 4.4.2).
-    pub(super) fn abandon(&mut self, id: StreamId) {
-        let Some(stream) = self.streams.get_mut(&id) else { return };
-        if stream.incoming.half() != Half::Done {
-            stream.section = None;
+    /// Whether it was read until now, and had not ended.
+    pub(super) fn abandon(&mut self, id: StreamId) -> bool {
+        let Some(stream) = self.streams.get_mut(&id) else { return false };
+        let was_heard = stream.is_heard && stream.incoming.half() != Half::Done;
+        if was_heard {
+            stream.is_heard = false;
+            (stream.section, stream.trailers) = (None, None);
             self.blocked.retain(|blocked| *blocked != id);
             self.reader.decoder.cancel(id.number());
         }
+        was_heard
     }
 }

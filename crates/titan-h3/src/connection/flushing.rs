@@ -83,9 +83,11 @@ impl Connection {
         }
     }
 
-    /// Whether the transport has everything that it can take.
+    /// Whether the transport has everything, apart from what it has refused on streams that are still open.
     pub fn is_flushed(&self) -> bool {
-        self.dirty.is_empty() && self.closings.is_empty() && self.control.out.is_empty()
+        let feedback = self.reader.decoder.waiting() + self.feedback.waiting();
+        let is_told = self.closings.is_empty() && self.levels.is_empty();
+        self.dirty.is_empty() && is_told && self.control.out.is_empty() && feedback == 0
     }
 
     fn flush_stream(&mut self, id: StreamId, transport: &mut impl Transport) {

@@ -152,13 +152,18 @@ impl Connection {
 
     /// Begins a stream that the client has opened, unless there was one with that number.
     fn open(&mut self, id: StreamId) -> Result<(), Fatal> {
-        if self.peer == Peer::Server || id.number() < self.next {
+        if self.peer == Peer::Server {
+            // A server opens none (section 6.1).
+            return if id.number() % 4 == 1 { Err(Code::StreamCreation.into()) } else { Ok(()) };
+        }
+        if id.number() < self.next {
             return Ok(());
         }
         self.next = id.number() + 4;
         let priority = self.take_early(id);
         if matches!(self.leaving, Shutdown::Final { first } if id.number() >= first) {
             self.floods.charge(1)?;
+            self.reader.decoder.cancel(id.number());
             self.close(id, true, true, Code::RequestRejected);
             return Ok(());
         }
@@ -284,17 +289,23 @@ impl Connection {
 
     /// A field section is so long that it is not read: a request is refused with a response, and nothing more of it is wanted.
     fn on_too_long(&mut self, id: StreamId, is_head: bool) -> Outcome {
+        let Some(stream) = self.streams.get_mut(&id) else { return Ok(None) };
+        if stream.is_refused {
+            // It has its response already.
+            self.abandon(id);
+            self.close(id, false, true, Code::NoError);
+            self.end_if_over(id);
+            return Ok(None);
+        }
         if !is_head {
             return self.fail_stream(id, Fault::TrailersTooLarge);
         }
         if self.peer == Peer::Server {
             return self.fail_stream(id, Fault::HeadTooLarge);
         }
+        stream.is_refused = true;
         self.floods.charge(2)?;
         self.abandon(id);
-        let Some(stream) = self.streams.get_mut(&id) else { return Ok(None) };
-        stream.is_refused = true;
-        stream.is_heard = false;
         self.close(id, false, true, Code::NoError);
         self.request.clear();
         self.request.version = Version::Http3;

@@ -1,7 +1,7 @@
 //! What a peer can have a connection keep, and pay for.
 
 use crate::peer::*;
-use titan_h3::{Code, Connection, Limits};
+use titan_h3::{Code, Connection, Event, Kept, Limits};
 use titan_http::{ResponseHead, Status};
 
 /// Opens a server's table for entries.
@@ -262,4 +262,35 @@ fn what_the_client_does_not_take_is_not_sent() {
     trailers.flush();
     assert_eq!(trailers.sent.reset, [(id(0), Code::Internal)]);
     assert_eq!(trailers.connection.open_streams(), 0);
+}
+
+#[test]
+fn feedback_counts_as_something_to_send() {
+    let mut tested = Tested::begun();
+    assert!(tested.connection.is_flushed());
+    tested.connection.read(id(0), &headers(POST), false).unwrap();
+    tested.connection.reset(id(0), Code::RequestRejected);
+    tested.flush();
+    assert!(tested.connection.is_flushed());
+    tested.sent.room = 1;
+    tested.hears_uni(ENCODER, &[TABLE, &insert()].concat(), false).unwrap();
+    assert!(!tested.connection.is_flushed(), "the client has not taken that an entry has come");
+}
+
+#[test]
+fn nothing_is_left_of_streams_that_are_over() {
+    let mut tested = Tested::begun();
+    tested.hears(0, &headers(GET), true).unwrap();
+    tested.hears(4, &frame(1, &[0x02, 0x00, 0x80]), false).unwrap();
+    tested.hears(8, &headers(POST), false).unwrap();
+    assert_eq!(tested.connection.kept().blocked, 1);
+    tested.responds(0, b"body");
+    tested.connection.reset(id(4), Code::RequestCancelled);
+    let reset = tested.connection.peer_reset(id(8), Code::RequestCancelled).unwrap();
+    assert!(matches!(reset, Some(Event::Reset { .. })));
+    tested.flush();
+    assert_eq!(tested.connection.oldest_headless(), None);
+    let nothing =
+        Kept { headless: 0, unis: 1, blocked: 0, early: 0, untold: 0, unblocked: 0, feedback: 0 };
+    assert_eq!((tested.connection.open_streams(), tested.connection.kept()), (0, nothing));
 }

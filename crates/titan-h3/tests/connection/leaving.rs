@@ -1,7 +1,8 @@
 //! Streams and connections that end before their time, or in good order.
 
 use crate::peer::*;
-use titan_h3::{Code, Event, FrameHeader, Kind, Limits};
+use titan_h3::{Code, Connection, Destination, Event, FrameHeader, Kind, Limits};
+use titan_http::{Method, RequestHead};
 
 #[test]
 fn a_drain_has_two_steps() {
@@ -15,6 +16,7 @@ fn a_drain_has_two_steps() {
     assert_eq!(tested.hears(8, &headers(GET), true).unwrap(), [], "it comes too late");
     assert_eq!(tested.sent.reset, [(id(8), Code::RequestRejected)]);
     assert_eq!(tested.sent.stopped, [(id(8), Code::RequestRejected)]);
+    assert_eq!(tested.sent.written[&id(7)], [0x03, 0x48], "no section of it is read");
     tested.responds(0, b"a");
     tested.responds(4, b"b");
     assert!(tested.connection.is_over());
@@ -139,4 +141,92 @@ fn bodies_are_held_back_alone_and_in_sum() {
     assert!(tested.connection.is_blocked(id(12)));
     tested.connection.release(id(4), 60);
     assert!(!tested.connection.is_blocked(id(12)));
+}
+
+/// One whose response is complete, as far as that goes, while its request goes on.
+fn half_closed() -> Tested {
+    let mut tested = Tested::begun();
+    tested.hears(0, &headers(POST), false).unwrap();
+    tested.responds(0, b"early");
+    tested
+}
+
+#[test]
+fn the_end_of_what_goes_on_behind_a_response_is_told() {
+    let code = Code::RequestCancelled;
+    let reset = Some(Event::Reset { stream: id(0), code, fault: None });
+    assert_eq!(half_closed().connection.peer_reset(id(0), code), Ok(reset.clone()));
+    assert_eq!(half_closed().connection.peer_stopped(id(0), code), Ok(reset));
+    let mut left = half_closed();
+    left.connection.reset(id(0), Code::NoError);
+    assert_eq!(left.connection.peer_reset(id(0), code), Ok(None), "nobody listens any more");
+    let mut whole = half_closed();
+    whole.sent.room = 0;
+    whole.hears(0, &[], true).unwrap();
+    assert_eq!(whole.connection.peer_stopped(id(0), code), Ok(None), "it was told of its end");
+}
+
+#[test]
+fn a_stream_is_cancelled_once() {
+    let mut tested = Tested::begun();
+    let endless = tested.hears(0, &[1, 0x80, 0x10, 0, 0], false).unwrap();
+    assert!(matches!(endless[..], [Event::Refused { .. }]));
+    tested.connection.reset(id(0), Code::Internal);
+    tested.flush();
+    assert_eq!(tested.sent.written[&id(7)], [0x03, 0x40]);
+    assert_eq!(tested.sent.stopped, [(id(0), Code::NoError)]);
+}
+
+#[test]
+fn a_request_that_is_refused_gets_its_response_whatever_follows() {
+    let mut tested = Tested::begun();
+    let long = headers(&[GET, &[("a", &"b".repeat(20_000))]].concat());
+    let trailers = [1, 0x80, 0x10, 0, 0];
+    let events = tested.hears(0, &[&long[..], &trailers].concat(), false).unwrap();
+    assert!(matches!(events[..], [Event::Refused { .. }]), "{events:?}");
+    tested.responds(0, b"no");
+    assert_eq!((&tested.sent.finished[..], tested.connection.open_streams()), (&[id(0)][..], 0));
+    assert_eq!(tested.sent.stopped, [(id(0), Code::NoError)]);
+}
+
+#[test]
+fn a_client_whose_request_is_not_wanted_any_more_goes_on() {
+    let mut connection = Connection::client(Limits { output: 100, ..Limits::default() });
+    let mut sent = Sent::with_room(0, 2);
+    let head = RequestHead { method: Method::POST, ..RequestHead::default() };
+    let to = Destination { authority: b"a.test", is_https: true, protocol: None };
+    connection.send_request(id(0), &head, to, None, false);
+    assert!(connection.send_data(id(0), &[7; 500], true) < 500);
+    connection.flush(&mut sent);
+    assert_eq!(connection.next_unblocked(), None);
+    assert_eq!(connection.peer_stopped(id(0), Code::NoError), Ok(None));
+    assert_eq!(connection.next_unblocked(), Some(id(0)), "nobody takes the rest");
+    assert_eq!(connection.send_data(id(0), &[7; 400], true), 400);
+    assert!(connection.is_open(id(0)), "its response may come");
+    assert_eq!(connection.peer_stopped(id(0), Code::NoError), Ok(None));
+    connection.flush(&mut sent);
+    assert_eq!(sent.reset, [(id(0), Code::NoError)]);
+}
+
+#[test]
+fn a_response_that_is_lost_is_lost_once() {
+    let mut connection = Connection::client(Limits::default());
+    let mut sent = Sent::with_room(0, 2);
+    let head = RequestHead::default();
+    let to = Destination { authority: b"a.test", is_https: true, protocol: None };
+    connection.send_request(id(0), &head, to, None, true);
+    connection.flush(&mut sent);
+    let code = Code::Internal;
+    let reset = Some(Event::Reset { stream: id(0), code, fault: None });
+    assert_eq!(connection.peer_reset(id(0), code), Ok(reset));
+    assert!(connection.is_open(id(0)), "its request is on its way");
+    assert_eq!(connection.peer_stopped(id(0), code), Ok(None));
+    assert!(!connection.is_open(id(0)));
+}
+
+#[test]
+fn a_server_opens_no_streams_of_requests() {
+    let mut connection = Connection::client(Limits::default());
+    let read = connection.read(id(1), &[], false);
+    assert_eq!(read.map_err(|fatal| fatal.code), Err(Code::StreamCreation));
 }
