@@ -54,7 +54,7 @@ impl ControlStream {
     }
 
     /// Reads the next frame, or skips some of one. Tells how many bytes of `input` are used, and what it says; 0 bytes if more is
-    /// needed, of which no more than a few hundred have to be kept.
+    /// needed, of which no more than [`MAX_PAYLOAD`] and a frame's 16 have to be kept.
     ///
     /// # Errors
     ///

@@ -1,6 +1,7 @@
 //! HTTP/3 (RFC 9114) and QPACK (RFC 9204) without I/O: bytes of streams to heads and bodies, heads and bodies to bytes.
 //!
-//! Nothing in this crate reads a socket or a clock, knows a library of QUIC, spawns, or allocates once its buffers have grown.
+//! Nothing in this crate reads a socket or a clock, knows a library of QUIC, or spawns. What is read is read in buffers that are used
+//! again. What is written is allocated for each flush: the transport keeps it until the peer has acknowledged it.
 //!
 //! | in reading order | |
 //! |---|---|

@@ -6,16 +6,18 @@ use titan_http::section::SectionLimits;
 /// the transport's to bound (RFC 9000 section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests that the peer may have open at the same time: no more than the transport grants.
+    /// Requests that the peer may have open at the same time: as many as the transport grants.
     pub streams: u32,
     /// Bytes of heads and trailers, their lines, and the length of `:path`. In the role of a client what is beyond that in trailers is left
     /// out rather than a fault, and a `grpc-status` is kept all the same.
     pub sections: SectionLimits,
-    /// Bytes of body that may have been read from one stream, and wait to be used. As many again may wait in the transport.
+    /// Bytes of body that wait to be used, at which one stream is not read from. What is read at once goes beyond it, and what the
+    /// transport has granted waits there.
     pub stream_window: usize,
-    /// The same for all streams together.
+    /// In the role of a server the same for all streams together. Of a stream of which nothing waits something is read all the same.
     pub connection_window: usize,
-    /// Bytes of a body that may wait to be handed to the transport, for each stream. Heads go beyond it.
+    /// Bytes of a body that may wait to be handed to the transport, for each stream. Heads, trailers and what is in front of a frame go
+    /// beyond it.
     pub output: usize,
     /// Field sections that may wait for entries of the dynamic table (SETTINGS_QPACK_BLOCKED_STREAMS).
     pub blocked: usize,
