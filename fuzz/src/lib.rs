@@ -9,6 +9,7 @@ mod choices;
 pub mod config;
 pub mod h2;
 pub mod h3;
+pub mod h3_connection;
 pub mod hello;
 pub mod qpack;
 
