@@ -60,6 +60,8 @@ type peer struct {
 	drain func()
 	// ended waits for that; an error says how else it has ended.
 	ended func() error
+	// says waits until it has written that, in whatever case.
+	says func(t *testing.T, what string)
 }
 
 // start runs a peer in front of a handler until the test ends.
@@ -111,12 +113,18 @@ func (p *peer) runTitan(t *testing.T, certificate certificate, upstream string) 
 	folder := t.TempDir()
 	write(t, filepath.Join(folder, "site.pem"), certificate.cert)
 	write(t, filepath.Join(folder, "site.key"), certificate.key)
+	p.runTitanWith(t, folder, fmt.Sprintf(configuration, p.address, headLimit, upstream))
+}
+
+// runTitanWith runs a gateway with this configuration, in a folder with what that names.
+func (p *peer) runTitanWith(t *testing.T, folder, configuration string) {
+	t.Helper()
 	file := filepath.Join(folder, "titan.yaml")
-	write(t, file, fmt.Appendf(nil, configuration, p.address, headLimit, upstream))
+	write(t, file, []byte(configuration))
 
 	process := exec.Command(os.Getenv("TITAN_PROGRAM"), "--config", file)
 	process.Dir = folder
-	told := &output{ready: make(chan struct{})}
+	told := &output{ready: make(chan struct{}), more: make(chan struct{})}
 	process.Stdout, process.Stderr = told, told
 	if err := process.Start(); err != nil {
 		t.Fatal(err)
@@ -153,6 +161,7 @@ func (p *peer) runTitan(t *testing.T, certificate certificate, upstream string) 
 			t.Logf("the gateway said:\n%s", told)
 		}
 	})
+	p.says = told.waits
 	select {
 	case <-told.ready:
 	case <-exited:
@@ -162,23 +171,39 @@ func (p *peer) runTitan(t *testing.T, certificate certificate, upstream string) 
 	}
 }
 
-// An output is what a process says; ready closes when it says that it listens.
+// An output is what a process says; ready closes when it says that it listens, and more when it says more.
 type output struct {
 	lock  sync.Mutex
 	text  bytes.Buffer
 	ready chan struct{}
 	told  bool
+	more  chan struct{}
 }
 
 func (o *output) Write(piece []byte) (int, error) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
 	o.text.Write(piece)
+	close(o.more)
+	o.more = make(chan struct{})
 	if !o.told && bytes.Contains(o.text.Bytes(), []byte("listening on ")) {
 		o.told = true
 		close(o.ready)
 	}
 	return len(piece), nil
+}
+
+func (o *output) waits(t *testing.T, what string) {
+	t.Helper()
+	for {
+		o.lock.Lock()
+		has, more := bytes.Contains(bytes.ToLower(o.text.Bytes()), []byte(what)), o.more
+		o.lock.Unlock()
+		if has {
+			return
+		}
+		wait(t, more, what)
+	}
 }
 
 func (o *output) String() string {

@@ -400,7 +400,7 @@ fn check_protocols(
                 let warning = warning.label("this route translates gRPC-Web to gRPC");
                 to.add(warning.help("gRPC needs HTTP/2: set `protocol: h2` in the upstream"));
             }
-            if route.names_upgrades() && *protocol == Protocol::H2 {
+            if route.names_upgrades() && protocol.is_always_shared() {
                 let message = format!("the upstream `{key}` cannot carry tunnels");
                 let warning = Diagnostic::warning(route.place, message);
                 let warning = warning.label("this route has `upgrades`");

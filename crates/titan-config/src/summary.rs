@@ -6,7 +6,7 @@ use crate::listener::Listener;
 use crate::listing::conditions;
 use crate::path::PathPattern;
 use crate::route::Route;
-use crate::upstream::{Protocol, Upstream};
+use crate::upstream::Upstream;
 use std::fmt::Write;
 
 /// Lines of a list that are shown.
@@ -133,11 +133,7 @@ fn upstream(upstream: &Upstream) -> String {
         Some(tls) if tls.verify => ", TLS",
         Some(_) => ", TLS without verification",
     };
-    let protocol = match (upstream.protocol, &upstream.tls) {
-        (Protocol::H2, _) => ", HTTP/2",
-        (Protocol::Auto, Some(_)) => ", HTTP/2 or HTTP/1.1",
-        (Protocol::H1, _) | (Protocol::Auto, None) => "",
-    };
+    let protocol = upstream.protocol.in_words(upstream.tls.is_some());
     format!("{}: {}{more}{tls}{protocol}", upstream.name, addresses.join(", "))
 }
 

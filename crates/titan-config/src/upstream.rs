@@ -90,8 +90,39 @@ pub enum Protocol {
     H1,
     /// HTTP/2.
     H2,
+    /// HTTP/3.
+    H3 {
+        /// Whether HTTP/2 will do where QUIC does not get through.
+        or_h2: bool,
+    },
     /// What the TLS handshake agrees on; HTTP/1.1 without TLS.
     Auto,
+}
+
+impl Protocol {
+    /// Whether HTTP/3 is spoken, where that works.
+    pub fn is_h3(self) -> bool {
+        matches!(self, Protocol::H3 { .. })
+    }
+
+    /// Whether requests always share connections: what needs one for itself, as a tunnel does, cannot go over them.
+    pub fn is_always_shared(self) -> bool {
+        match self {
+            Protocol::H2 | Protocol::H3 { .. } => true,
+            Protocol::H1 | Protocol::Auto => false,
+        }
+    }
+
+    /// What there is to say of it beside TLS, if anything.
+    pub fn in_words(self, has_tls: bool) -> &'static str {
+        match self {
+            Protocol::H2 => ", HTTP/2",
+            Protocol::H3 { or_h2: false } => ", HTTP/3",
+            Protocol::H3 { or_h2: true } => ", HTTP/3 or HTTP/2",
+            Protocol::Auto if has_tls => ", HTTP/2 or HTTP/1.1",
+            Protocol::H1 | Protocol::Auto => "",
+        }
+    }
 }
 
 const MAX_QUEUE: i64 = 16_384;
@@ -153,13 +184,11 @@ section! {
         pub(crate) spill_below: Percent = default("70%", percent(1..=100)),
         /// Uses TLS to its endpoints; `on` with all defaults.
         pub(crate) tls: Option<UpstreamTls> = default("off", upstream_tls()),
-        /// The version of HTTP to its endpoints: `h1` (HTTP/1.1), `h2` (HTTP/2; without TLS, with prior knowledge), or
-        /// `auto`: HTTP/2 if the TLS handshake agrees on it (ALPN), else HTTP/1.1.
-        pub(crate) protocol: Protocol = default("h1", words(&[
-            ("h1", Protocol::H1),
-            ("h2", Protocol::H2),
-            ("auto", Protocol::Auto),
-        ])),
+        /// The version of HTTP to its endpoints: `h1` (HTTP/1.1), `h2` (HTTP/2; without TLS, with prior knowledge), `h3` (HTTP/3 over
+        /// QUIC, which needs `tls`), or `auto`: HTTP/2 if the TLS handshake agrees on it (ALPN), else HTTP/1.1. `[h3, h2]` goes over to
+        /// HTTP/2 where an endpoint does not respond over QUIC within half of the time for connecting, and tries QUIC again after a
+        /// minute.
+        pub(crate) protocol: Protocol = default("h1", protocol()),
         /// Connections to one endpoint, over all workers. When all are in use, requests wait in `queue`, and a free
         /// connection goes to the client that uses the fewest. The last eighth is reserved for clients that use few.
         /// Where requests share connections (HTTP/2), the same applies to the streams of each. A client is an IPv4
@@ -264,6 +293,7 @@ fn check(fields: UpstreamFields, node: &Node, to: &mut Reading<'_>) -> Option<Up
         let warning = Diagnostic::warning(span, "all endpoints of this upstream drain");
         to.add(warning.label("only requests with a sticky cookie are sent on; others get 503"));
     }
+    check_h3(&fields, node, to);
     check_probe(&fields, node, to);
     check_panic(&fields, node, to);
     check_hedge(&fields, node, to);
@@ -308,6 +338,43 @@ fn check_panic(fields: &UpstreamFields, node: &Node, to: &mut Reading<'_>) {
     }
 }
 
+fn protocol() -> impl Read<Value = Protocol> {
+    const WORDS: &[(&str, Protocol)] = &[
+        ("h1", Protocol::H1),
+        ("h2", Protocol::H2),
+        ("h3", Protocol::H3 { or_h2: false }),
+        ("auto", Protocol::Auto),
+    ];
+    one_or_list(words(WORDS), 1..=2).then(|protocols, node, to| match protocols[..] {
+        [one] => Some(one),
+        [Protocol::H3 { .. }, Protocol::H2] => Some(Protocol::H3 { or_h2: true }),
+        _ => {
+            let message = "these versions of HTTP cannot stand in for one another";
+            let error = Diagnostic::error(node.span, message);
+            to.add(error.help("write `[h3, h2]`, or a single one: `auto` is HTTP/2 or HTTP/1.1"));
+            None
+        }
+    })
+}
+
+/// HTTP/3 is spoken over QUIC, which knows neither connections without TLS nor Unix sockets.
+fn check_h3(fields: &UpstreamFields, node: &Node, to: &mut Reading<'_>) {
+    if !fields.protocol.is_h3() {
+        return;
+    }
+    let is_unix =
+        |draft: &EndpointDraft| matches!(draft.endpoint.address, EndpointAddress::Unix(_));
+    let (message, help) = match fields.tls {
+        None => ("HTTP/3 needs TLS", "set `tls: on` in this upstream"),
+        Some(_) if fields.endpoints.iter().any(is_unix) => (
+            "HTTP/3 does not go over Unix sockets",
+            "give the Unix socket an upstream of its own, or set `protocol: h2`",
+        ),
+        Some(_) => return,
+    };
+    to.add(Diagnostic::error(node.key_span("protocol"), message).help(help));
+}
+
 /// A probe has to go over what the upstream speaks.
 fn check_probe(fields: &UpstreamFields, node: &Node, to: &mut Reading<'_>) {
     let Some(HealthCheck { probe, port, .. }) = &fields.health else { return };
@@ -325,6 +392,9 @@ fn check_probe(fields: &UpstreamFields, node: &Node, to: &mut Reading<'_>) {
             "a gRPC probe needs HTTP/2",
             "set `protocol: h2` in this upstream, or probe with `http`",
         ),
+        Probe::Tcp | Probe::Tls if fields.protocol == (Protocol::H3 { or_h2: false }) => {
+            ("a probe over TCP says nothing of HTTP/3", "probe with `http`")
+        }
         _ => return,
     };
     to.add(Diagnostic::error(node.key_span("health"), message).help(help));

@@ -3,10 +3,12 @@
 //! The driver reads the socket and stores what arrives where the streams find it; the streams put what they send into
 //! the connection's output, which the driver writes. Neither waits for the other: each wakes the other's task.
 
+mod client;
 mod h2;
 mod handle;
 mod wire;
 
+pub use client::ClientProtocol;
 pub use handle::{Receiver, Sender, StreamHandle};
 pub use wire::{Progress, Wire, WireEnd};
 
@@ -186,6 +188,13 @@ impl<P: Protocol> Mux<P> {
         self.handle(stream)
     }
 
+    /// A stream that this side has opened, which the driver has to send something on.
+    pub(crate) fn opened(self: &Rc<Self>, stream: StreamId) -> Rc<StreamHandle<P>> {
+        self.shared.borrow_mut().streams.insert(stream, Slot::default());
+        self.wake_driver();
+        self.handle(stream)
+    }
+
     fn handle(self: &Rc<Self>, stream: StreamId) -> Rc<StreamHandle<P>> {
         Rc::new(StreamHandle {
             mux: Rc::clone(self),
@@ -257,6 +266,14 @@ impl<P: Protocol> Shared<P> {
             (None, false) => StreamLoss::Reset,
         };
         self.at(stream, |slot| slot.lose(lost));
+    }
+
+    /// The peer has done nothing with streams from that one on.
+    pub(crate) fn lose_from(&mut self, first: StreamId) {
+        let of_those = |stream: &StreamId| *stream >= first;
+        for (_, slot) in self.streams.iter_mut().filter(|(stream, _)| of_those(stream)) {
+            slot.lose(StreamLoss::Unprocessed);
+        }
     }
 
     /// Whether anybody serves that stream.

@@ -16,8 +16,10 @@
 //! | [`Endpoint`] | the connections of one socket |
 //! | `audit` | what a peer costs below HTTP/3 |
 //! | [`Line`] | one of them, in the hands of its driver |
+//! | [`Dialed`] | one that this side has opened, with its socket |
 
 mod audit;
+mod dialed;
 mod endpoint;
 mod ids;
 mod line;
@@ -28,9 +30,10 @@ mod socket;
 mod unread;
 
 pub use audit::LineFigures;
+pub use dialed::{DialError, Dialed, Dialing};
 pub use endpoint::{Accepted, Arrival, Endpoint, EndpointFigures, Handover};
 pub use ids::WorkerIds;
 pub use line::{Line, LineEnd};
 pub use link::Link;
-pub use server::{QuicLimits, QuicServer};
+pub use server::{ClientTransport, QuicLimits, QuicServer};
 pub use socket::Datagrams;

@@ -378,9 +378,8 @@ impl Explainer<'_> {
         if config.grpc_web && self.dialect.is_some_and(|it| it != Dialect::Native) {
             self.page.tell("grpc-web", "translated to gRPC, and the response back");
         }
-        let takes_tunnels = |share: &Share| {
-            self.config.upstream(share.upstream).protocol != titan_config::Protocol::H2
-        };
+        let takes_tunnels =
+            |share: &Share| !self.config.upstream(share.upstream).protocol.is_always_shared();
         let takes_tunnels = config.shares.iter().any(takes_tunnels);
         if let Some(deadline) = words::deadline(&config.timeouts, self.dialect.is_some()) {
             self.page.tell("deadline", deadline);

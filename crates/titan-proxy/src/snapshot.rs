@@ -43,8 +43,8 @@ use titan_policies::transform::Body;
 use titan_store::stores::Stores;
 use titan_upstream::fed;
 use titan_upstream::feeds::Feeds;
-use titan_upstream::h2::Sharing;
 use titan_upstream::members::Upstream;
+use titan_upstream::shared::Sharing;
 
 /// Everything that requests are served from. A request sees exactly one.
 pub(crate) struct Snapshot {
@@ -205,10 +205,11 @@ impl Snapshot {
             stream_limits: stream_limits(&config.limits),
             h3_limits: h3_limits(&config.limits),
             quic_limits: quic_limits(&config.limits, &config.timeouts),
-            sharing: Sharing {
-                limits: endpoint_stream_limits(&config.limits),
-                write: config.timeouts.write,
-            },
+            sharing: Sharing::new(
+                endpoint_stream_limits(&config.limits),
+                endpoint_h3_limits(&config.limits),
+                config.timeouts.write,
+            ),
             is_recorded: config.recorder.is_some()
                 || config.tracing.is_some()
                 || !config.access_log.is_empty(),
@@ -535,6 +536,21 @@ fn endpoint_stream_limits(limits: &Limits) -> titan_h2::Limits {
         // window of the others. Each stream has its own.
         connection_window: u32::MAX,
         ..stream_limits(limits)
+    }
+}
+
+/// The same for HTTP/3.
+fn endpoint_h3_limits(limits: &Limits) -> titan_h3::Limits {
+    titan_h3::Limits {
+        sections: SectionLimits {
+            head: limits.response_head.as_usize(),
+            trailers: limits.response_trailers.as_usize(),
+            fields: limits.response_fields.get().into(),
+            target: limits.target.as_usize(),
+        },
+        stream_window: limits.stream_window.as_u32().min(FIRST_RESPONSE_WINDOW) as usize,
+        connection_window: u32::MAX as usize,
+        ..h3_limits(limits)
     }
 }
 

@@ -3,9 +3,9 @@
 use crate::call::{Call, CallMemory, Channel};
 use crate::endpoint::Endpoint;
 use crate::h1::H1Channel;
-use crate::h2::{H2Channel, Sharing};
 use crate::pool::{AcquireOptions, PooledConnection, Pools};
 use crate::reclaim::Reclaim;
+use crate::shared::{Seat, SharedMux, Sharing, StreamChannel};
 use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -13,17 +13,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime};
 use titan_h1::{Body, Connection};
-use titan_h2::Destination;
+use titan_http::section::Destination;
 use titan_http::{Fields, RequestHead, ResponseHead};
 use titan_io::body::{BodySource, Text};
 use titan_io::error::{Error, Kind};
 use titan_io::io::Io;
+use titan_io::mux::{ClientProtocol, Mux};
 use titan_io::relay::{Pump, StallLimits};
 
 /// What requests are made with. Its connections are those of a `LocalSet`.
 pub struct Client {
     io: Rc<Io>,
     pools: Pools,
+    sharing: Sharing,
 }
 
 /// A request.
@@ -36,6 +38,13 @@ pub struct Question<'q> {
     pub body: &'q [u8],
     /// How much of the body of the response is looked at: [`MOST_BODY`], or what is wanted.
     pub most: usize,
+}
+
+impl Question<'_> {
+    /// Whom it is for at that endpoint.
+    fn host_of<'h>(&'h self, endpoint: &'h Endpoint) -> &'h [u8] {
+        if self.host.is_empty() { endpoint.host.as_bytes() } else { self.host }
+    }
 }
 
 /// What has come back.
@@ -75,7 +84,7 @@ impl Default for Client {
     fn default() -> Client {
         let io = Io::new();
         let pools = Pools::new(0, Arc::new(Reclaim::new(1)), &io);
-        Client { io, pools }
+        Client { io, pools, sharing: Sharing::default() }
     }
 }
 
@@ -126,10 +135,9 @@ impl Client {
         (reuse, connect): (Reuse, Duration),
         taker: &mut impl Take,
     ) -> Result<(), Error> {
-        let Question { head, host, body, most: _ } = question;
-        let host = if host.is_empty() { endpoint.host.as_bytes() } else { *host };
+        let Question { head, host: _, body, most: _ } = question;
+        let host = question.host_of(endpoint);
         let mut memory = CallMemory::new(titan_h1::Limits::default());
-        let pump = Pump::new(StallLimits::UNLIMITED);
         match self.connect(endpoint, (reuse, connect)).await? {
             PooledConnection::Exclusive(connection) => {
                 let framing = match body.is_empty() {
@@ -146,26 +154,47 @@ impl Client {
                 let (buffers, method) = (&self.io.buffers, head.method);
                 let channel =
                     H1Channel::start(connection, buffers, &mut memory, method, framing, write);
+                let pump = Pump::new(StallLimits::UNLIMITED);
                 self.receive(Call::new(channel, pump, AS_A_WHOLE), (body, taker), memory).await
             }
             PooledConnection::Shared { seat, .. } => {
                 let shared = Rc::clone(&seat.shared);
-                let destination = Destination {
-                    authority: host,
-                    is_https: endpoint.tls.is_some(),
-                    protocol: None,
-                };
-                let (length, clock) = (body.len() as u64, &self.io.clock);
-                let channel = H2Channel::start(seat, clock, head.method, Some(length), |mux| {
-                    mux.open(head, destination, None, length == 0)
-                });
-                if reuse == Reuse::Never {
-                    shared.retire();
+                match &shared.mux {
+                    SharedMux::H2(mux) => {
+                        let call = self.call(endpoint, question, (seat, mux), reuse)?;
+                        self.receive(call, (body, taker), memory).await
+                    }
+                    SharedMux::H3(mux) => {
+                        let call = self.call(endpoint, question, (seat, mux), reuse)?;
+                        self.receive(call, (body, taker), memory).await
+                    }
                 }
-                let channel = channel.ok_or(Kind::Unprocessed)?;
-                self.receive(Call::new(channel, pump, AS_A_WHOLE), (body, taker), memory).await
             }
         }
+    }
+
+    /// Begins a request on a stream of a connection that others may use.
+    fn call<P: ClientProtocol>(
+        &self,
+        endpoint: &Endpoint,
+        question: &Question<'_>,
+        (seat, mux): (Seat, &Rc<Mux<P>>),
+        reuse: Reuse,
+    ) -> Result<Call<StreamChannel<'_, P>>, Error> {
+        let (shared, length) = (Rc::clone(&seat.shared), question.body.len() as u64);
+        let destination = Destination {
+            authority: question.host_of(endpoint),
+            is_https: endpoint.tls.is_some(),
+            protocol: None,
+        };
+        let (head, clock) = (&question.head, &self.io.clock);
+        let open = |mux: &Rc<Mux<P>>| mux.open(head, destination, None, length == 0);
+        let channel = StreamChannel::start((seat, mux), clock, head.method, Some(length), open);
+        if reuse == Reuse::Never {
+            shared.retire();
+        }
+        let pump = Pump::new(StallLimits::UNLIMITED);
+        Ok(Call::new(channel.ok_or(Kind::Unprocessed)?, pump, AS_A_WHOLE))
     }
 
     async fn connect(
@@ -173,7 +202,7 @@ impl Client {
         endpoint: &Arc<Endpoint>,
         (reuse, timeout): (Reuse, Duration),
     ) -> Result<PooledConnection, Error> {
-        let sharing = Sharing { limits: titan_h2::Limits::default(), write: timeout };
+        let sharing = Sharing { write: timeout, ..self.sharing.clone() };
         let options = AcquireOptions {
             surely_alive: true,
             new: reuse == Reuse::Never,

@@ -39,7 +39,7 @@ pub struct Opening {
 }
 
 impl Opening {
-    fn note_connected(&mut self, took: Duration) {
+    pub(crate) fn note_connected(&mut self, took: Duration) {
         self.connect_micros = micros(took);
     }
 

@@ -13,12 +13,13 @@ use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 use titan_config::{EndpointAddress, InitialHealth, Protocol};
 use titan_http::Version;
 use titan_io::error::Kind;
 use titan_io::tls::{ClientTls, EndpointTls, is_not_tls};
+use tokio::time::Instant;
 
 /// Where an endpoint listens, with every name resolved.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -43,6 +44,8 @@ pub struct Endpoint {
     pub protocol: Protocol,
     /// Whether a handshake has agreed on HTTP/1.1 where either would have done.
     has_agreed_on_h1: AtomicBool,
+    /// Until when connections do not go over QUIC, because that did not get through.
+    quic_rests_until: AtomicU64,
     /// The Host of requests for it, where a route wants that: the name it was configured with.
     pub host: Box<str>,
     /// How busy and how slow it is.
@@ -67,6 +70,15 @@ pub struct Endpoint {
     failure_log: Arc<FailureLog>,
     /// Why the last connection to it failed, until it is reported.
     reason: ArcSwapOption<(Kind, String)>,
+}
+
+/// How many seconds QUIC is not tried again where it did not get through.
+const QUIC_RESTS: u64 = 60;
+
+/// Seconds since the first call, in this process.
+fn moment() -> u64 {
+    static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
+    FIRST.elapsed().as_secs()
 }
 
 /// An endpoint with its address, as configured or resolved. Address and host make it the endpoint that it is: the
@@ -133,6 +145,7 @@ impl Endpoint {
             tls,
             protocol: upstream.protocol,
             has_agreed_on_h1: AtomicBool::new(false),
+            quic_rests_until: AtomicU64::new(0),
             host: host.clone(),
             load: EndpointState::new(&address.to_string()),
             health: Health::new(signals, initial),
@@ -205,9 +218,24 @@ impl Endpoint {
     pub fn speaks_h1(&self) -> bool {
         match self.protocol {
             Protocol::H1 => true,
-            Protocol::H2 => false,
+            Protocol::H2 | Protocol::H3 { .. } => false,
             Protocol::Auto => self.tls.is_none() || self.has_agreed_on_h1.load(Ordering::Relaxed),
         }
+    }
+
+    /// What QUIC to it is secured with, where a new connection is to go over that.
+    pub fn quic(&self) -> Option<&EndpointTls> {
+        let rests = self.quic_rests_until.load(Ordering::Relaxed) > moment();
+        self.tls.as_ref().filter(|_| self.protocol.is_h3() && !rests)
+    }
+
+    /// QUIC does not get through to it. Whether HTTP/2 will do, for a while.
+    pub fn rest_quic(&self) -> bool {
+        let may_rest = self.protocol == (Protocol::H3 { or_h2: true });
+        if may_rest {
+            self.quic_rests_until.store(moment().saturating_add(QUIC_RESTS), Ordering::Relaxed);
+        }
+        may_rest
     }
 
     /// Notes what a new connection speaks.

@@ -25,7 +25,7 @@
 //! | the endpoints that an exchange goes through | [`attempts`] | `Attempts::next` |
 //! | a connection | [`connection`] | `Connection` |
 //! | the request out while the response comes in | [`call`] | `Call::poll_head` |
-//! | the same over HTTP/1.1, over HTTP/2 | [`h1`], [`h2`] | `H1Channel`, `H2Channel` |
+//! | the same over HTTP/1.1, over HTTP/2 and HTTP/3 | [`h1`], [`shared`] | `H1Channel`, `StreamChannel` |
 //! | idle connections, and which are closed | [`pool`], [`reclaim`] | `Pools::get` |
 //! | a request of the gateway's own | [`client`] | `Client::ask` |
 //! | a server that such requests go to | [`server`] | `Server::ask` |
@@ -85,7 +85,7 @@ pub mod call;
 
 pub mod h1;
 
-pub mod h2;
+pub mod shared;
 
 pub mod reclaim;
 

@@ -2,8 +2,8 @@
 
 use crate::connection::{Connection, Opening, open};
 use crate::endpoint::Endpoint;
-use crate::h2::{H2Connections, Seat, Sharing};
 use crate::reclaim::Reclaim;
+use crate::shared::{QuicConnection, Seat, SharedConnections, Sharing, dial};
 use crate::slots::{Awaited, QueuePlace, Requester, Slot};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,7 +16,8 @@ use titan_io::clock::{Clock, CoarseInstant};
 use titan_io::error::{Error, Kind};
 use titan_io::io::Io;
 use titan_io::network::ClientNetwork;
-use titan_io::tls::{Alpn, H2};
+use titan_io::quic::Dialed;
+use titan_io::tls::{Alpn, EndpointTls, H2};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -26,7 +27,7 @@ pub struct Pools {
     /// The requests that wait on this worker, by endpoint and ticket: connections that become free go to them.
     waiting: RefCell<BTreeMap<u64, BTreeMap<u64, oneshot::Sender<Connection>>>>,
     /// The connections that exchanges share.
-    h2_connections: Rc<H2Connections>,
+    shared: Rc<SharedConnections>,
     io: Rc<Io>,
     /// The worker's place among the others.
     worker: usize,
@@ -79,8 +80,8 @@ pub struct AcquireOptions<'o> {
 impl Pools {
     /// The pools of the worker at that place; those of all workers of a gateway have `reclaim` in common.
     pub fn new(worker: usize, reclaim: Arc<Reclaim>, io: &Rc<Io>) -> Pools {
-        let (idle, waiting, h2_connections) = Default::default();
-        Pools { idle, waiting, h2_connections, io: Rc::clone(io), worker, reclaim }
+        let (idle, waiting, shared) = Default::default();
+        Pools { idle, waiting, shared, io: Rc::clone(io), worker, reclaim }
     }
 
     /// Waits until idle connections are wanted, here or on another worker: time for [`Pools::yield_idle`].
@@ -100,14 +101,14 @@ impl Pools {
             if endpoint.speaks_h1() || options.h1_only {
                 return self.get_own(endpoint, options).await;
             }
-            if let Some(seat) = self.h2_connections.seat(endpoint, options.client, was_offered) {
+            if let Some(seat) = self.shared.seat(endpoint, options.client, was_offered) {
                 let was_waited_for = waits_until.or(opens_until).is_some();
                 return Ok(PooledConnection::Shared { seat, was_waited_for, opening: None });
             }
-            let is_opening = self.h2_connections.is_opening(endpoint.id);
+            let is_opening = self.shared.is_opening(endpoint.id);
             let slot = (!is_opening).then(|| endpoint.slots.try_take(options.client)).flatten();
             if let Some(slot) = slot {
-                let _opening = self.h2_connections.opening(endpoint.id);
+                let _opening = self.shared.opening(endpoint.id);
                 return Box::pin(self.open_either(endpoint, slot, options)).await;
             }
             let wants = if is_opening { Awaited::Nothing } else { Awaited::Slot };
@@ -188,7 +189,7 @@ impl Pools {
         options: AcquireOptions<'_>,
         until: Instant,
     ) -> Result<Option<Slot>, Kind> {
-        let offered = self.h2_connections.wait(endpoint, options.client);
+        let offered = self.shared.wait(endpoint, options.client);
         // Another request may take what was offered first: this one keeps its place.
         let timeout = until.saturating_duration_since(Instant::now());
         let got = place.wait(timeout, offered).await?;
@@ -277,7 +278,7 @@ impl Pools {
     /// slot that a request waits for.
     pub fn sweep(&self, clock: &Clock) {
         self.idle.borrow_mut().retain(|_, idle| sweep_idle(idle, clock));
-        self.h2_connections.sweep(clock);
+        self.shared.sweep(clock);
         self.waiting.borrow_mut().retain(|_, waiting| {
             waiting.retain(|_, offer| !offer.is_closed());
             !waiting.is_empty()
@@ -290,7 +291,7 @@ impl Pools {
             if let Some(idle) = self.idle.borrow_mut().get_mut(&endpoint) {
                 sweep_idle(idle, clock);
             }
-            self.h2_connections.sweep_endpoint(endpoint, clock);
+            self.shared.sweep_endpoint(endpoint, clock);
         }
     }
 
@@ -324,11 +325,26 @@ impl Pools {
         slot: Slot,
         options: AcquireOptions<'_>,
     ) -> Result<PooledConnection, Error> {
+        let mut connect = options.connect;
+        if let Some(tls) = endpoint.quic() {
+            let has_second = endpoint.protocol == (Protocol::H3 { or_h2: true });
+            let share = if has_second { connect / 2 } else { connect };
+            match self.dial(endpoint, tls, share, options).await {
+                Ok((dialed, opening)) => {
+                    return Ok(self.share_quic(endpoint, (dialed, opening), slot, options));
+                }
+                // What has responded and is not the endpoint is none over TCP either.
+                Err(Kind::Connect | Kind::ConnectTimeout) if endpoint.rest_quic() => {
+                    connect -= share;
+                }
+                Err(kind) => return Err(kind.into()),
+            }
+        }
         let alpn = if options.h1_only { Alpn::H1 } else { Alpn::Configured };
-        let mut connection = open(endpoint, slot, options.connect, alpn).await?;
+        let mut connection = open(endpoint, slot, connect, alpn).await?;
         let is_h2 = match endpoint.protocol {
             Protocol::H1 => false,
-            Protocol::H2 => true,
+            Protocol::H2 | Protocol::H3 { .. } => true,
             Protocol::Auto => connection.stream.alpn().as_deref() == Some(H2),
         };
         if !options.h1_only {
@@ -339,9 +355,36 @@ impl Pools {
         }
         connection.slot.share();
         let opening = Some(connection.opening);
-        let shared = self.h2_connections.share(&self.io, connection, *options.sharing);
-        let seat = self.h2_connections.first_seat(shared, options.client);
+        let shared = self.shared.share(&self.io, connection, options.sharing);
+        let seat = self.shared.first_seat(shared, options.client);
         Ok(PooledConnection::Shared { seat, was_waited_for: false, opening })
+    }
+
+    /// Connects over QUIC within that time.
+    async fn dial(
+        &self,
+        endpoint: &Endpoint,
+        tls: &EndpointTls,
+        timeout: Duration,
+        options: AcquireOptions<'_>,
+    ) -> Result<(Dialed, Opening), Kind> {
+        let dialing = dial(endpoint, tls, (options.sharing, self.shared.datagrams()));
+        tokio::time::timeout(timeout, dialing).await.unwrap_or(Err(Kind::ConnectTimeout))
+    }
+
+    /// Shares a connection over QUIC for which a slot has been taken.
+    fn share_quic(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        (dialed, opening): (Dialed, Opening),
+        mut slot: Slot,
+        options: AcquireOptions<'_>,
+    ) -> PooledConnection {
+        slot.share();
+        let connection = QuicConnection { dialed, endpoint: Arc::clone(endpoint), _slot: slot };
+        let shared = self.shared.share_quic(&self.io, connection);
+        let seat = self.shared.first_seat(shared, options.client);
+        PooledConnection::Shared { seat, was_waited_for: false, opening: Some(opening) }
     }
 }
 

@@ -23,7 +23,15 @@ const ARROWS: &[Arrows] = &[
     },
     Arrows {
         from: "titan-upstream",
-        to: &["titan-config", "titan-h1", "titan-h2", "titan-http", "titan-io", "titan-observe"],
+        to: &[
+            "titan-config",
+            "titan-h1",
+            "titan-h2",
+            "titan-h3",
+            "titan-http",
+            "titan-io",
+            "titan-observe",
+        ],
         never: &["saphyr-parser", "serde", "serde_json"],
     },
     Arrows {

@@ -24,15 +24,16 @@ pub(super) fn check_tls_routes(
                 let error = error.also(*key_span, "this upstream has `tls`");
                 to.add(error.help("use an upstream without `tls`, or `mode: terminate`"));
             }
-            if upstream.protocol == Protocol::H2 {
-                to.add(meaningless_protocol(draft, key));
+            if upstream.protocol.is_always_shared() {
+                to.add(meaningless_protocol(draft, key, upstream.protocol));
             }
         }
     }
 }
 
-fn meaningless_protocol(draft: &TlsRouteDraft, upstream: &Name) -> Diagnostic {
-    let message = format!("connections of this TLS route are not HTTP/2 to `{upstream}`");
+fn meaningless_protocol(draft: &TlsRouteDraft, upstream: &Name, protocol: Protocol) -> Diagnostic {
+    let spoken = protocol.in_words(true).trim_start_matches([',', ' ']);
+    let message = format!("connections of this TLS route are not {spoken} to `{upstream}`");
     let warning = Diagnostic::warning(draft.upstream_span, message);
     warning.label("its `protocol` is for requests of routes: what clients send goes there as it is")
 }

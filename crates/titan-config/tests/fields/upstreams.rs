@@ -5,6 +5,12 @@ use super::Row;
 pub(super) const ROWS: &[Row] = &[
     (
         "upstream",
+        "protocol",
+        "upstreams: { b: { endpoints: [\"b:1\"], tls: on, protocol: [h3, h2] } }",
+        "protocol: H3 { or_h2: true }",
+    ),
+    (
+        "upstream",
         "endpoints",
         "upstreams: { a: { endpoints: [\"10.0.0.1:80\", \"unix:/run/a\"] } }",
         "endpoints: [Endpoint { address: Ip(10.0.0.1:80), weight: 1",

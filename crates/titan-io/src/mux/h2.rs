@@ -1,10 +1,9 @@
 //! HTTP/2 as what a connection speaks.
 
-use super::{Farewell, Mux, Protocol, Shared, Slot, StreamHandle, StreamLoss};
-use std::rc::Rc;
-use titan_h2::{Code, Connection, Destination, Event, Fatal};
+use super::{Farewell, Mux, Protocol, Shared};
+use titan_h2::{Code, Connection, Event, Fatal};
 use titan_http::stream::StreamId;
-use titan_http::{Fields, RequestHead, ResponseHead};
+use titan_http::{Fields, ResponseHead};
 
 impl Protocol for Connection {
     fn send_response(
@@ -67,22 +66,6 @@ impl Mux<Connection> {
         let (consumed, event) = shared.connection.read(input)?;
         Ok((consumed, event.and_then(|event| shared.deliver(event, input))))
     }
-
-    /// A stream that this side opens; none when the peer takes no more.
-    pub fn open(
-        self: &Rc<Self>,
-        head: &RequestHead,
-        to: Destination<'_>,
-        length: Option<u64>,
-        end: bool,
-    ) -> Option<Rc<StreamHandle<Connection>>> {
-        let mut shared = self.shared.borrow_mut();
-        let stream = shared.connection.send_request(head, to, length, end)?;
-        shared.streams.insert(stream, Slot::default());
-        drop(shared);
-        self.wake_driver();
-        Some(self.handle(stream))
-    }
 }
 
 impl Shared<Connection> {
@@ -103,10 +86,7 @@ impl Shared<Connection> {
                 self.deliver_loss(stream, fault, code == Code::RefusedStream);
             }
             Event::GoAway { last, .. } => {
-                self.streams
-                    .iter_mut()
-                    .filter(|(stream, _)| **stream > last)
-                    .for_each(|(_, slot)| slot.lose(StreamLoss::Unprocessed));
+                self.lose_from(StreamId::new(last.number() + 1));
                 return Some(event);
             }
             event => return Some(event),

@@ -8,8 +8,8 @@ use crate::error::Side;
 use crate::mux::Mux;
 use bytes::BytesMut;
 use quinn_proto::{
-    AcceptError, ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointConfig,
-    EndpointEvent, Incoming, Transmit,
+    AcceptError, ClientConfig, ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint,
+    EndpointConfig, EndpointEvent, Incoming, RandomConnectionIdGenerator, Transmit,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -77,16 +77,14 @@ pub struct Endpoint {
     pub(super) socket: QuicSocket,
     inner: RefCell<quinn_proto::Endpoint>,
     connections: RefCell<HashMap<ConnectionHandle, Rc<Mux<Link>>>>,
-    server: RefCell<QuicServer>,
+    /// How handshakes of clients are held. None where there are none: this side opens the connections.
+    server: RefCell<Option<QuicServer>>,
     /// Memory for what is sent.
     out: RefCell<Vec<u8>>,
     /// Connections that wait until the kernel takes more.
     blocked: RefCell<Vec<Rc<Mux<Link>>>>,
-    /// The other workers, and which one this is.
-    handover: (Arc<Handover>, usize),
-    /// What has come to them and is for this one.
-    foreign: RefCell<mpsc::Receiver<Foreign>>,
-    ids: WorkerIds,
+    /// The other workers, where clients may send to any of them.
+    team: Option<Team>,
     figures: Cell<EndpointFigures>,
     /// Whether its connections are to end.
     is_closed: Cell<bool>,
@@ -94,6 +92,15 @@ pub struct Endpoint {
     receiver: RefCell<Waker>,
     /// Who waits for the end of the last connection.
     last: RefCell<Waker>,
+}
+
+/// The workers that listen at one address, as one of them sees them.
+struct Team {
+    handover: Arc<Handover>,
+    /// Those of this worker.
+    ids: WorkerIds,
+    /// What has come to others and is for this one.
+    foreign: RefCell<mpsc::Receiver<Foreign>>,
 }
 
 /// A connection whose handshake has begun, forgotten when dropped.
@@ -140,14 +147,34 @@ impl Endpoint {
         handover: Arc<Handover>,
         server: QuicServer,
     ) -> io::Result<Rc<Endpoint>> {
-        let socket = QuicSocket::new(socket)?;
-        let foreign = RefCell::new(handover.join(ids.worker()));
-        let (generator, worker) = (ids.clone(), ids.worker());
-        let reset_key = reset_key().ok_or(io::ErrorKind::Other)?;
-        let mut config = EndpointConfig::new(reset_key);
+        let generator = ids.clone();
+        let mut config = EndpointConfig::new(reset_key().ok_or(io::ErrorKind::Other)?);
         config.cid_generator(move || Box::new(generator.clone()));
+        let foreign = RefCell::new(handover.join(ids.worker()));
+        let team = Team { handover, ids, foreign };
+        Endpoint::of(socket, config, Some(server), Some(team))
+    }
+
+    /// One whose connections this side opens, at a bound socket. Datagrams for it come to no other one: they need no connection ids.
+    ///
+    /// # Errors
+    ///
+    /// When the system does not allow that.
+    pub(super) fn client(socket: UdpSocket) -> io::Result<Rc<Endpoint>> {
+        let mut config = EndpointConfig::new(reset_key().ok_or(io::ErrorKind::Other)?);
+        config.cid_generator(|| Box::new(RandomConnectionIdGenerator::new(0)));
+        Endpoint::of(socket, config, None, None)
+    }
+
+    fn of(
+        socket: UdpSocket,
+        config: EndpointConfig,
+        server: Option<QuicServer>,
+        team: Option<Team>,
+    ) -> io::Result<Rc<Endpoint>> {
+        let socket = QuicSocket::new(socket)?;
         let may_learn_size = !socket.may_fragment();
-        let handshakes = Some(Arc::clone(&server.0));
+        let handshakes = server.as_ref().map(|server| Arc::clone(&server.0));
         let inner = quinn_proto::Endpoint::new(Arc::new(config), handshakes, may_learn_size, None);
         Ok(Rc::new(Endpoint {
             socket,
@@ -156,9 +183,7 @@ impl Endpoint {
             server: RefCell::new(server),
             out: RefCell::default(),
             blocked: RefCell::default(),
-            handover: (handover, worker),
-            foreign,
-            ids,
+            team,
             figures: Cell::default(),
             is_closed: Cell::new(false),
             receiver: RefCell::new(Waker::noop().clone()),
@@ -168,9 +193,9 @@ impl Endpoint {
 
     /// Holds handshakes so from now on.
     pub fn configure(&self, server: &QuicServer) {
-        if !self.server.borrow().is(server) {
+        if !self.server.borrow().as_ref().is_some_and(|before| before.is(server)) {
             self.inner.borrow_mut().set_server_config(Some(Arc::clone(&server.0)));
-            self.server.replace(server.clone());
+            self.server.replace(Some(server.clone()));
         }
     }
 
@@ -195,9 +220,8 @@ impl Endpoint {
         for arrived in datagrams.arrived() {
             let way = (arrived.from, arrived.to, arrived.ecn);
             for bytes in arrived.datagrams() {
-                let worker = self.ids.worker_of(&bytes).filter(|it| *it != self.handover.1);
-                let own = match worker {
-                    Some(worker) => self.hand_over(worker, Foreign { way, bytes }),
+                let own = match self.team.as_ref().and_then(|team| team.other_for(&bytes)) {
+                    Some(other) => self.hand_over(&other, Foreign { way, bytes }),
                     None => Some(Foreign { way, bytes }),
                 };
                 if let Some(Foreign { way, bytes }) = own {
@@ -210,7 +234,8 @@ impl Endpoint {
 
     /// Takes what has come to other workers. Whether there was something.
     fn take_foreign(&self, cx: &mut Context<'_>, arrivals: &mut Vec<Arrival>) -> bool {
-        let mut foreign = self.foreign.borrow_mut();
+        let Some(team) = &self.team else { return false };
+        let mut foreign = team.foreign.borrow_mut();
         let (mut count, now) = (0, Instant::now());
         while count < FOREIGN
             && let Poll::Ready(Some(Foreign { way, bytes })) = foreign.poll_recv(cx)
@@ -223,9 +248,8 @@ impl Endpoint {
 
     /// A datagram for another worker, where it is lost if that one has too many. Given back where there is none: a client that begins
     /// may have chosen an id that looks like one.
-    fn hand_over(&self, worker: usize, datagram: Foreign) -> Option<Foreign> {
-        let (handover, _) = &self.handover;
-        let given_back = handover.pass(worker, datagram);
+    fn hand_over(&self, (team, worker): &(&Team, usize), datagram: Foreign) -> Option<Foreign> {
+        let given_back = team.handover.pass(*worker, datagram);
         if given_back.is_none() {
             let figures = self.figures.get();
             self.figures.set(EndpointFigures { handed_over: figures.handed_over + 1, ..figures });
@@ -252,7 +276,10 @@ impl Endpoint {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 if let Some(mux) = self.connections.borrow().get(&handle) {
                     mux.connection().quic.handle_event(event);
-                    mux.wake_driver();
+                    // A connection of this side's own receives by itself.
+                    if self.team.is_some() {
+                        mux.wake_driver();
+                    }
                 }
             }
             Some(DatagramEvent::NewConnection(incoming)) => arrivals.push(Arrival(incoming)),
@@ -278,6 +305,24 @@ impl Endpoint {
             }
             Err(_) => None,
         }
+    }
+
+    /// Begins the handshake with a server.
+    ///
+    /// # Errors
+    ///
+    /// When its name is none, or nothing can be sent to its address.
+    pub(super) fn connect(
+        self: &Rc<Self>,
+        config: ClientConfig,
+        (to, name): (SocketAddr, &str),
+        limits: titan_h3::Limits,
+    ) -> io::Result<Accepted> {
+        let begun = self.inner.borrow_mut().connect(Instant::now(), config, to, name);
+        let (handle, quic) = begun.map_err(io::Error::other)?;
+        let mux = Mux::new(Link::client(quic, limits), Side::Upstream);
+        self.connections.borrow_mut().insert(handle, Rc::clone(&mux));
+        Ok(Accepted { endpoint: Rc::clone(self), handle, mux })
     }
 
     /// Tells a client that it is not served (CONNECTION_REFUSED).
@@ -379,6 +424,14 @@ impl Endpoint {
     /// What belongs to no connection is lost where the kernel takes nothing: whoever asked asks again.
     fn send(&self, transmit: &Transmit, bytes: &[u8]) {
         self.socket.send(transmit, bytes);
+    }
+}
+
+impl Team {
+    /// The other worker that a datagram is for.
+    fn other_for(&self, datagram: &[u8]) -> Option<(&Team, usize)> {
+        let worker = self.ids.worker_of(datagram)?;
+        (worker != self.ids.worker()).then_some((self, worker))
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Line {
     /// When the peer was last forgiven.
     calmed: Option<CoarseInstant>,
     audit: Audit,
+    /// Whether the peer is charged for what it costs below HTTP/3. An endpoint was chosen, a client comes by itself.
+    is_charged: bool,
     figures: LineFigures,
 }
 
@@ -47,8 +49,17 @@ const SEGMENTS: usize = 32;
 const CALLS: usize = 16;
 
 impl Line {
-    /// One whose handshake has begun.
+    /// One of a client, whose handshake has begun.
     pub fn new(accepted: Accepted) -> Line {
+        Line::of(accepted, true)
+    }
+
+    /// One that this side has begun.
+    pub(super) fn client(begun: Accepted) -> Line {
+        Line::of(begun, false)
+    }
+
+    fn of(accepted: Accepted, is_charged: bool) -> Line {
         let wakes = Instant::now();
         let timer = Box::pin(sleep_until(wakes.into()));
         let audit = Audit::new(accepted.mux.connection().quic.remote_address());
@@ -59,6 +70,7 @@ impl Line {
             unsent: None,
             calmed: None,
             audit,
+            is_charged,
             figures: LineFigures::default(),
         }
     }
@@ -128,6 +140,12 @@ impl Line {
     /// Why the handshake has failed, as far as that is known.
     pub fn refused(&self) -> Refused {
         refused(self.accepted.mux.connection().lost.as_ref())
+    }
+
+    /// Ends the connection, and tells the peer once.
+    pub(super) fn say_goodbye(&mut self, cx: &mut Context<'_>, code: Code) {
+        self.close(code);
+        self.send(cx, Instant::now());
     }
 
     /// Sends the last word until the peer must have heard it (RFC 9000 section 10.2). One that has had the last word itself is not waited
@@ -252,6 +270,6 @@ impl Line {
         let mut connection = self.accepted.mux.connection();
         connection.h3().calm(seconds);
         let cost = self.audit.look(&connection, &mut self.figures);
-        connection.h3().charge(cost)
+        if self.is_charged { connection.h3().charge(cost) } else { Ok(()) }
     }
 }

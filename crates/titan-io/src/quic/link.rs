@@ -1,14 +1,15 @@
 //! HTTP/3 on a connection of QUIC: what has come on its streams goes to the mapping, and what that has to send to the streams.
 
 use super::unread::{End, Unread};
-use crate::mux::{Farewell, Mux, Protocol};
+use crate::mux::{ClientProtocol, Farewell, Mux, Protocol};
 use bytes::Bytes;
 use quinn_proto::{ConnectionError, Dir, ReadError, StreamEvent, VarInt, WriteError};
 use std::collections::VecDeque;
 use std::time::Instant;
 use titan_h3::{Code, Event, Fatal, Transport};
+use titan_http::section::Destination;
 use titan_http::stream::{StreamId, StreamMap};
-use titan_http::{Fields, ResponseHead};
+use titan_http::{Fields, RequestHead, ResponseHead};
 
 /// A connection of QUIC, and HTTP/3 on it.
 pub struct Link {
@@ -32,6 +33,8 @@ pub struct Link {
     pub(super) moved: u64,
     /// Whether it is among those that wait until the kernel takes more.
     pub(super) awaits_room: bool,
+    /// The stream of the next request of this side, where the server takes one.
+    spare: Option<StreamId>,
     /// Whether the endpoint knows that it is over.
     pub(super) is_drained: bool,
     /// Why the connection is no more.
@@ -44,9 +47,19 @@ const LATE: u32 = 2;
 impl Link {
     /// A client's connection whose handshake has begun.
     pub(super) fn server(quic: quinn_proto::Connection, limits: titan_h3::Limits) -> Link {
+        Link::of(quic, titan_h3::Connection::server(limits))
+    }
+
+    /// A connection to a server whose handshake has begun.
+    pub(super) fn client(quic: quinn_proto::Connection, limits: titan_h3::Limits) -> Link {
+        Link::of(quic, titan_h3::Connection::client(limits))
+    }
+
+    fn of(quic: quinn_proto::Connection, h3: titan_h3::Connection) -> Link {
         Link {
             quic,
-            h3: titan_h3::Connection::server(limits),
+            h3,
+            spare: None,
             readable: VecDeque::new(),
             unread: StreamMap::default(),
             held_back: Vec::new(),
@@ -369,6 +382,10 @@ impl Mux<Link> {
                     shared.deliver_loss(stream, fault, code == Code::RequestRejected);
                     continue;
                 }
+                Event::GoAway { first } => {
+                    shared.lose_from(first);
+                    event
+                }
                 event => event,
             };
             return Ok(Some(event));
@@ -435,6 +452,50 @@ impl Protocol for Link {
 
     fn next_unblocked(&mut self) -> Option<StreamId> {
         self.h3.next_unblocked()
+    }
+}
+
+impl ClientProtocol for Link {
+    fn can_open(&mut self) -> bool {
+        if self.h3.is_leaving() || self.lost.is_some() {
+            return false;
+        }
+        // The only way to learn it is to open one; nothing of that is sent before something is sent on it.
+        self.spare = self.spare.or_else(|| self.quic.streams().open(Dir::Bi).map(number));
+        self.spare.is_some()
+    }
+
+    fn send_request(
+        &mut self,
+        head: &RequestHead,
+        to: Destination<'_>,
+        length: Option<u64>,
+        end: bool,
+    ) -> Option<StreamId> {
+        let stream = self.can_open().then(|| self.spare.take()).flatten()?;
+        self.h3.send_request(stream, head, to, length, end);
+        Some(stream)
+    }
+
+    fn open_streams(&self) -> usize {
+        self.h3.open_streams()
+    }
+
+    fn most_streams(&self) -> u32 {
+        self.h3.limits().streams
+    }
+
+    fn ping(&mut self) {
+        // It is sent when the connection moves next.
+        self.quic.ping();
+    }
+
+    fn is_leaving(&self) -> bool {
+        self.h3.is_leaving()
+    }
+
+    fn is_over(&self) -> bool {
+        self.h3.is_over()
     }
 }
 

@@ -25,8 +25,14 @@ pub struct QuicLimits {
 #[derive(Clone)]
 pub struct QuicServer(pub(super) Arc<ServerConfig>);
 
+/// The bounds of connections that this side opens.
+#[derive(Clone)]
+pub struct ClientTransport(pub(super) Arc<TransportConfig>);
+
 /// Streams in one direction: three of HTTP/3, and some that mean nothing here (RFC 9114 section 6.2).
 const UNI_STREAMS: u32 = 8;
+/// How often a connection shows that it is alive within the time after which it is taken for dead.
+const PINGS: u32 = 6;
 /// The handshake of a client with a long chain of certificates.
 const CRYPTO_BUFFER: usize = 64 << 10;
 /// Connections whose first datagram has come, and which are not decided on: that is done at once.
@@ -60,6 +66,16 @@ fn transport(limits: &QuicLimits) -> TransportConfig {
         // HTTP datagrams (RFC 9297) are not offered.
         .datagram_receive_buffer_size(None);
     config
+}
+
+impl ClientTransport {
+    /// Those bounds. A server opens no streams but those of HTTP/3.
+    pub fn new(limits: &QuicLimits) -> ClientTransport {
+        let mut config = transport(&QuicLimits { streams: 0, ..*limits });
+        // A response may take longer than nothing may come for.
+        config.keep_alive_interval(Some(limits.idle / PINGS));
+        ClientTransport(Arc::new(config))
+    }
 }
 
 /// What address validation tokens are sealed with: those of one worker are good at all. None where the system has no randomness.

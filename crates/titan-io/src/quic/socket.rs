@@ -2,6 +2,7 @@
 
 use bytes::BytesMut;
 use quinn_udp::{EcnCodepoint, RecvMeta, UdpSocketState};
+use std::cell::Cell;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket as StdUdpSocket};
 use std::task::{Context, Poll, ready};
@@ -12,6 +13,8 @@ use tokio::net::UdpSocket;
 pub(super) struct QuicSocket {
     socket: UdpSocket,
     state: UdpSocketState,
+    /// How often in a row the kernel has said that nobody listens there. Only a connected socket is told.
+    refusals: Cell<u32>,
 }
 
 /// Memory for what comes.
@@ -84,7 +87,7 @@ impl QuicSocket {
     /// Makes a socket that is bound a part of the runtime that this is called in.
     pub(super) fn new(socket: StdUdpSocket) -> io::Result<QuicSocket> {
         let state = UdpSocketState::new((&socket).into())?;
-        Ok(QuicSocket { socket: UdpSocket::from_std(socket)?, state })
+        Ok(QuicSocket { socket: UdpSocket::from_std(socket)?, state, refusals: Cell::new(0) })
     }
 
     /// Whether packets may be cut on their way: then nothing can be learned of how large they may be.
@@ -115,9 +118,11 @@ impl QuicSocket {
             match received {
                 Ok(received) => {
                     *count = received;
+                    self.refusals.set(0);
                     return Poll::Ready(Ok(()));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if self.is_refusal(&error) => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
@@ -135,9 +140,38 @@ impl QuicSocket {
         };
         let send = || self.state.try_send((&self.socket).into(), &transmit);
         match self.socket.try_io(Interest::WRITABLE, send) {
-            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+            Err(error) => self.is_refusal(&error) || error.kind() != io::ErrorKind::WouldBlock,
             Ok(()) => true,
         }
+    }
+
+    /// Notes that nobody listens there, if that is what an error says: of a datagram that was sent before.
+    fn is_refusal(&self, error: &io::Error) -> bool {
+        let is_refusal = error.kind() == io::ErrorKind::ConnectionRefused;
+        self.refusals.set(self.refusals.get() + u32::from(is_refusal));
+        is_refusal
+    }
+
+    /// Waits until the kernel says that nobody listens there: a socket that receives nothing is told nothing else.
+    pub(super) async fn refused(&self) -> io::Result<()> {
+        loop {
+            self.socket.ready(Interest::ERROR).await?;
+            let error = self.socket.try_io(Interest::ERROR, || {
+                self.socket.take_error()?.ok_or_else(|| io::ErrorKind::WouldBlock.into())
+            });
+            match error {
+                Ok(error) if self.is_refusal(&error) => return Ok(()),
+                // Other trouble on the way may pass.
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// How often in a row the kernel has said that nobody listens there.
+    pub(super) fn refusals(&self) -> u32 {
+        self.refusals.get()
     }
 
     pub(super) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<()> {

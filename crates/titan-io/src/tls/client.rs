@@ -4,8 +4,9 @@ use super::alt_names::OneOfNames;
 use super::credentials::{BadCredentials, Files, bad};
 use super::identity::sha256;
 use super::verifiers::Trust;
-use super::{Alpn, H2, HTTP11};
+use super::{Alpn, H2, H3, HTTP11};
 use arc_swap::ArcSwap;
+use quinn_proto::crypto::rustls::QuicClientConfig;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
@@ -27,6 +28,8 @@ pub struct ClientTls {
 /// What connections are opened with.
 pub struct ClientSettings {
     config: Arc<ClientConfig>,
+    /// The same for QUIC, where that is spoken.
+    quic: Option<quinn_proto::ClientConfig>,
     /// Of the files that it comes from.
     digest: [u8; 32],
 }
@@ -46,7 +49,8 @@ impl ClientTls {
         files: &Files,
     ) -> Result<ClientTls, BadCredentials> {
         let config = Arc::new(client_config(tls, protocol, files)?);
-        let settings = ClientSettings { config, digest: digest(tls, files)? };
+        let quic = protocol.is_h3().then(|| quic(&config)).flatten();
+        let settings = ClientSettings { config, quic, digest: digest(tls, files)? };
         Ok(ClientTls { tls: tls.clone(), settings: ArcSwap::from_pointee(settings) })
     }
 
@@ -85,6 +89,22 @@ impl EndpointTls {
         }
         ClientConnection::new(config, name)
     }
+
+    /// What a handshake of QUIC is held with, and the name that it asks for.
+    pub(crate) fn quic(&self) -> Result<(quinn_proto::ClientConfig, String), Error> {
+        let name = self.name.as_ref().ok_or_else(|| Error::General("no server name".to_owned()))?;
+        let config = self.upstream.settings.load().quic.clone();
+        let config = config.ok_or_else(|| Error::General("no HTTP/3 there".to_owned()))?;
+        Ok((config, name.to_str().into_owned()))
+    }
+}
+
+/// The same for handshakes of QUIC, which agree on HTTP/3. None if the provider lacked the suite of the first packets.
+fn quic(config: &ClientConfig) -> Option<quinn_proto::ClientConfig> {
+    let mut config = config.clone();
+    config.alpn_protocols = vec![H3.to_vec()];
+    let crypto = QuicClientConfig::try_from(config).ok()?;
+    Some(quinn_proto::ClientConfig::new(Arc::new(crypto)))
 }
 
 /// That of the files that it names.
@@ -129,6 +149,8 @@ pub fn client_config(
     config.alpn_protocols = match protocol {
         Protocol::H1 => vec![HTTP11.to_vec()],
         Protocol::H2 => vec![H2.to_vec()],
+        // What is spoken over TCP where QUIC does not get through.
+        Protocol::H3 { .. } => vec![H2.to_vec()],
         Protocol::Auto => vec![H2.to_vec(), HTTP11.to_vec()],
     };
     Ok(config)

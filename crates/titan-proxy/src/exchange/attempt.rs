@@ -11,12 +11,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use titan_config::{Retries, RetryBudget, RouteTimeouts, SendHost};
 use titan_h1::Body;
-use titan_h2::Destination;
 use titan_http::BodyLength;
+use titan_http::section::Destination;
 use titan_http::{FieldName, Method, RequestHead, ResponseHead, Status};
 use titan_io::body::{RequestBody, ResponseSink};
 use titan_io::clock::{Clock, CoarseInstant};
 use titan_io::error::{Error, Kind, Side};
+use titan_io::mux::{ClientProtocol, Mux};
 use titan_io::relay::{Pump, StallLimits};
 use titan_upstream::attempts::{Attempt, RunningAttempt};
 use titan_upstream::call::Call;
@@ -25,9 +26,9 @@ use titan_upstream::connection::Connection;
 use titan_upstream::endpoint::Endpoint;
 use titan_upstream::failure_log::{Cause, FailureDetail};
 use titan_upstream::h1::H1Channel;
-use titan_upstream::h2::{H2Channel, Seat};
 use titan_upstream::members::Upstream;
 use titan_upstream::pool::{AcquireOptions, PooledConnection};
+use titan_upstream::shared::{Seat, SharedMux, StreamChannel};
 
 /// How a request is sent, whichever endpoint it goes to.
 #[derive(Clone, Copy)]
@@ -178,7 +179,16 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
                 pending.insert(Pending::H1(self.send_h1((how, time), attempt, connection)))
             }
             PooledConnection::Shared { seat, .. } => {
-                pending.insert(Pending::H2(self.send_h2((how, time), attempt, seat)?))
+                let shared = Rc::clone(&seat.shared);
+                let sent = match &shared.mux {
+                    SharedMux::H2(mux) => {
+                        Pending::H2(self.send_shared((how, time), attempt, (seat, mux))?)
+                    }
+                    SharedMux::H3(mux) => {
+                        Pending::H3(self.send_shared((how, time), attempt, (seat, mux))?)
+                    }
+                };
+                pending.insert(sent)
             }
         };
         self.record.mirroring.iter_mut().for_each(|it| it.send_copies());
@@ -209,12 +219,12 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         PendingResponse::new(attempt, memory, call, self)
     }
 
-    fn send_h2(
+    fn send_shared<P: ClientProtocol>(
         &mut self,
         (how, time): (SendOptions<'_>, Duration),
         attempt: RunningAttempt,
-        seat: Seat,
-    ) -> Result<PendingResponse<'x, H2Channel<'x>>, Error> {
+        on: (Seat, &Rc<Mux<P>>),
+    ) -> Result<PendingResponse<'x, StreamChannel<'x, P>>, Error> {
         let (worker, endpoint): (&'x Rc<Worker>, _) = (self.worker, attempt.endpoint());
         let is_call = self.record.dialect.is_some();
         if is_call {
@@ -228,7 +238,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             Body::Chunked | Body::UntilClose => None,
         };
         let declared = length.filter(|_| !matches!(body, Body::None));
-        let channel = H2Channel::start(seat, &worker.io.clock, method, length, |mux| {
+        let channel = StreamChannel::start(on, &worker.io.clock, method, length, |mux| {
             let authority = host_upstream(how.send_host, self.request, endpoint);
             let destination =
                 Destination { authority, is_https: endpoint.tls.is_some(), protocol: None };

@@ -56,6 +56,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         let passed = match pending {
             Some(Pending::H1(pending)) => self.pass_on(how, pending).await,
             Some(Pending::H2(pending)) => self.pass_on(how, pending).await,
+            Some(Pending::H3(pending)) => self.pass_on(how, pending).await,
             None => Err(Kind::Internal.into()),
         };
         let remainder = self.finish(pending, passed);

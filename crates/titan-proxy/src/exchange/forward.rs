@@ -13,7 +13,6 @@ use std::future::{Future, poll_fn};
 use std::net::IpAddr;
 use std::pin::pin;
 use std::task::Poll;
-use titan_config::Protocol;
 use titan_http::{FieldName, RequestHead, ResponseHead};
 use titan_io::body::{RequestBody, ResponseSink};
 use titan_io::error::{Error, Kind, Side};
@@ -108,7 +107,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         let is_possible = match fallback {
             Fallback::Upstream(next) => {
                 let protocol = snapshot.upstreams[*next].config().protocol;
-                self.upgrade.is_none() || protocol != Protocol::H2
+                self.upgrade.is_none() || !protocol.is_always_shared()
             }
             Fallback::Own(_) => self.record.dialect.is_none() && !self.wants_tunnel(),
         };
@@ -260,7 +259,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         upstream: &Upstream,
     ) -> Result<Option<TunnelPermit>, Error> {
         let Some(upgrade) = &self.upgrade else { return Ok(None) };
-        let is_possible = upstream.config().protocol != Protocol::H2;
+        let is_possible = !upstream.config().protocol.is_always_shared();
         if is_possible && upgrade.is_among(&proxy.config.upgrades) {
             return self.snapshot.enter_tunnel().map(Some).ok_or(Kind::TooManyTunnels.into());
         }

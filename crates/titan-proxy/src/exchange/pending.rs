@@ -10,11 +10,12 @@ use titan_http::{ResponseHead, Status, remove_hop_by_hop};
 use titan_io::body::{RequestBody, ResponseSink};
 use titan_io::clock::{Clock, CoarseInstant};
 use titan_io::error::{Error, Kind};
+use titan_io::quic::Link;
 use titan_upstream::attempts::{Latency, RunningAttempt};
 use titan_upstream::call::{Call, CallMemory, Channel, ReceivedHead};
 use titan_upstream::connection::Connection;
 use titan_upstream::h1::H1Channel;
-use titan_upstream::h2::H2Channel;
+use titan_upstream::shared::StreamChannel;
 
 /// How many interim responses an endpoint may send before the final one.
 const MAX_INTERIM: u32 = 16;
@@ -41,7 +42,20 @@ pub(super) enum Pending<'x> {
     /// HTTP/1.1.
     H1(PendingResponse<'x, H1Channel<'x>>),
     /// HTTP/2.
-    H2(PendingResponse<'x, H2Channel<'x>>),
+    H2(PendingResponse<'x, StreamChannel<'x, titan_h2::Connection>>),
+    /// HTTP/3.
+    H3(PendingResponse<'x, StreamChannel<'x, Link>>),
+}
+
+/// Does the same with what is pending, whatever it goes over.
+macro_rules! of {
+    ($pending:expr, $it:ident => $do:expr) => {
+        match $pending {
+            Pending::H1($it) => $do,
+            Pending::H2($it) => $do,
+            Pending::H3($it) => $do,
+        }
+    };
 }
 
 /// What is watched while bodies move: whether the client is still there, and whether anything moves at all.
@@ -165,83 +179,53 @@ impl<'x> Pending<'x> {
         cx: &mut Context<'_>,
         exchange: &mut Exchange<'x, B, S>,
     ) -> Poll<Result<(), Error>> {
-        match self {
-            Pending::H1(pending) => pending.poll_head(cx, exchange),
-            Pending::H2(pending) => pending.poll_head(cx, exchange),
-        }
+        of!(self, pending => pending.poll_head(cx, exchange))
     }
 
     /// The head of the response that came last.
     pub(super) fn response(&self) -> &ResponseHead {
-        match self {
-            Pending::H1(pending) => &pending.memory.response,
-            Pending::H2(pending) => &pending.memory.response,
-        }
+        of!(self, pending => &pending.memory.response)
     }
 
     /// When it wants to be polled again although nothing happened.
     pub(super) fn deadline(&self) -> CoarseInstant {
-        match self {
-            Pending::H1(pending) => pending.deadline(),
-            Pending::H2(pending) => pending.deadline(),
-        }
+        of!(self, pending => pending.deadline())
     }
 
     /// Whether the endpoint has been sent any of the request.
     pub(super) fn is_sent(&mut self) -> bool {
-        match self {
-            Pending::H1(pending) => pending.is_sent(),
-            Pending::H2(pending) => pending.is_sent(),
-        }
+        of!(self, pending => pending.is_sent())
     }
 
     /// Whether any of the request's body was taken for it, and cannot be had again.
     pub(super) fn has_taken_body(&self) -> bool {
-        let taken = match self {
-            Pending::H1(pending) => pending.call.upload.taken(),
-            Pending::H2(pending) => pending.call.upload.taken(),
-        };
+        let taken = of!(self, pending => pending.call.upload.taken());
         taken > 0
     }
 
     /// Whether the endpoint has been sent all of the request that it will be sent.
     pub(super) fn has_sent_all(&self) -> bool {
-        match self {
-            Pending::H1(pending) => pending.call.upload.is_over(),
-            Pending::H2(pending) => pending.call.upload.is_over(),
-        }
+        of!(self, pending => pending.call.upload.is_over())
     }
 
     /// Whether the rest of the request has not come, and the endpoint would take it.
     pub(super) fn awaits_client(&self) -> bool {
-        match self {
-            Pending::H1(pending) => pending.call.upload.awaits_source(),
-            Pending::H2(pending) => pending.call.upload.awaits_source(),
-        }
+        of!(self, pending => pending.call.upload.awaits_source())
     }
 
     /// Notes that it is not waited for any longer, because another one has come first.
     pub(super) fn note_given_up(&self) {
-        match self {
-            Pending::H1(pending) => pending.attempt.note_given_up(pending.latency),
-            Pending::H2(pending) => pending.attempt.note_given_up(pending.latency),
-        }
+        of!(self, pending => pending.attempt.note_given_up(pending.latency));
     }
 
     /// Notes how it has failed, where that says something of the connection.
     pub(super) fn note_failure(&self, error: Error) {
-        match self {
-            Pending::H1(pending) => pending.call.channel().note_failure(error),
-            Pending::H2(pending) => pending.call.channel().note_failure(error),
-        }
+        of!(self, pending => pending.call.channel().note_failure(error));
     }
 
     /// Its connection, where another call may go over it now that both messages are complete.
     pub(super) fn into_connection(self) -> Option<Connection> {
-        match self {
-            Pending::H1(pending) => pending.into_connection(),
-            Pending::H2(pending) => pending.into_connection(),
-        }
+        of!(self, pending => pending.into_connection())
     }
 
     /// Its connection, where the endpoint has switched it to another protocol.

@@ -6,9 +6,9 @@ use std::borrow::Cow;
 use titan_config::{
     Action, Backoff, Balance, BreakerScope, Cap, CertificatePart, CircuitBreaker, Comparison,
     Concurrency, Config, Endpoint, Fallback, FileId, HashKey, Hedge, HedgeDelay, Importance,
-    Limits, ListenAddress, Listener, MemberPattern, Mirror, Protocol, Proxy, Retries, RetryBudget,
-    Route, RouteTimeouts, SendHost, StaticFiles, StickyCookie, Token, Upstream, UpstreamId,
-    UpstreamTls, ValueMatch,
+    Limits, ListenAddress, Listener, MemberPattern, Mirror, Proxy, Retries, RetryBudget, Route,
+    RouteTimeouts, SendHost, StaticFiles, StickyCookie, Token, Upstream, UpstreamId, UpstreamTls,
+    ValueMatch,
 };
 use titan_http::{Method, RequestHead, Status, query};
 use titan_io::tls::Identity;
@@ -198,11 +198,7 @@ pub(super) fn spoken(upstream: &Upstream) -> String {
             format!(", TLS{}{verified}", name.unwrap_or_default())
         }
     };
-    let protocol = match (upstream.protocol, &upstream.tls) {
-        (Protocol::H2, _) => ", HTTP/2",
-        (Protocol::Auto, Some(_)) => ", HTTP/2 or HTTP/1.1",
-        (Protocol::H1, _) | (Protocol::Auto, None) => "",
-    };
+    let protocol = upstream.protocol.in_words(upstream.tls.is_some());
     format!("{tls}{protocol}")
 }
 

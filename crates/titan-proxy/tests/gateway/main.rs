@@ -31,6 +31,7 @@ mod hedging;
 mod hostile;
 mod http2;
 mod http3;
+mod http3_upstream;
 mod jwt;
 mod kept;
 mod large;

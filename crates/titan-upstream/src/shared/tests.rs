@@ -11,14 +11,14 @@ use titan_io::registry::Registry;
 
 #[test]
 fn waiting_requests_are_woken_when_opening_is_over() {
-    let h2_connections = H2Connections::default();
+    let all = SharedConnections::default();
     let endpoint = endpoint();
-    let opening = h2_connections.opening(endpoint.id);
-    assert!(h2_connections.is_opening(endpoint.id) && !h2_connections.is_opening(endpoint.id + 1));
-    let mut waits = h2_connections.wait(&endpoint, None);
+    let opening = all.opening(endpoint.id);
+    assert!(all.is_opening(endpoint.id) && !all.is_opening(endpoint.id + 1));
+    let mut waits = all.wait(&endpoint, None);
     assert!(waits.offered.try_recv().is_err());
     drop(opening);
-    assert!(!h2_connections.is_opening(endpoint.id));
+    assert!(!all.is_opening(endpoint.id));
     assert_eq!(waits.offered.try_recv(), Ok(()));
 }
 
@@ -50,9 +50,10 @@ fn endpoint() -> Arc<Endpoint> {
     Arc::clone(&upstream.members().endpoints[0])
 }
 
-fn shared(endpoint: &Arc<Endpoint>, now: CoarseInstant) -> Rc<H2Connection> {
+fn shared(endpoint: &Arc<Endpoint>, now: CoarseInstant) -> Rc<SharedConnection> {
     let connection = titan_h2::Connection::client(titan_h2::Limits::default());
-    H2Connection::new(Mux::new(connection, Side::Upstream), Arc::clone(endpoint), now)
+    let mux = SharedMux::H2(Mux::new(connection, Side::Upstream));
+    SharedConnection::new(mux, Arc::clone(endpoint), now)
 }
 
 #[test]
@@ -60,25 +61,22 @@ fn a_stream_offered_to_a_request_that_left_goes_to_the_next() {
     let endpoint = endpoint();
     let shared = shared(&endpoint, CoarseInstant::NEVER);
     let woken = Arc::new(Woken::default());
-    shared.mux.set_driver(&Context::from_waker(&Arc::clone(&woken).into()));
-    let h2_connections = H2Connections::default();
-    let [first, mut second, third] = [(); 3].map(|()| h2_connections.wait(&endpoint, None));
-    h2_connections.by_endpoint.borrow_mut().get_mut(&endpoint.id).unwrap().open.push(shared);
+    let SharedMux::H2(mux) = &shared.mux else { panic!("it is one of HTTP/2") };
+    mux.set_driver(&Context::from_waker(&Arc::clone(&woken).into()));
+    let all = SharedConnections::default();
+    let [first, mut second, third] = [(); 3].map(|()| all.wait(&endpoint, None));
+    all.by_endpoint.borrow_mut().get_mut(&endpoint.id).unwrap().open.push(shared);
     let woken = || woken.0.load(Ordering::Relaxed);
     drop(third);
-    h2_connections.offer(endpoint.id);
+    all.offer(endpoint.id);
     assert!(second.offered.try_recv().is_err());
     let before = woken();
     drop(first);
     assert_eq!(woken(), before + 1);
-    h2_connections.offer(endpoint.id);
+    all.offer(endpoint.id);
     assert_eq!(second.offered.try_recv(), Ok(()));
-    h2_connections.offer(endpoint.id);
-    assert_eq!(
-        h2_connections.by_endpoint.borrow()[&endpoint.id].waiting.len(),
-        0,
-        "the third has left"
-    );
+    all.offer(endpoint.id);
+    assert_eq!(all.by_endpoint.borrow()[&endpoint.id].waiting.len(), 0, "the third has left");
 }
 
 fn client(number: u8) -> Option<ClientNetwork> {
@@ -88,7 +86,7 @@ fn client(number: u8) -> Option<ClientNetwork> {
 #[test]
 fn streams_are_offered_to_clients_that_have_fewer_and_none_overtakes_them() {
     let endpoint = endpoint();
-    let h2_connections = H2Connections::default();
+    let all = SharedConnections::default();
     let used = Rc::new(Shares::apart(&[1, 2, 3].map(client)));
     let open = vec![shared(&endpoint, CoarseInstant::NEVER)];
     let connections = EndpointConnections {
@@ -96,16 +94,16 @@ fn streams_are_offered_to_clients_that_have_fewer_and_none_overtakes_them() {
         used: Some(Rc::clone(&used)),
         ..EndpointConnections::default()
     };
-    h2_connections.by_endpoint.borrow_mut().insert(endpoint.id, connections);
-    let seat = |number, was_offered| h2_connections.seat(&endpoint, client(number), was_offered);
+    all.by_endpoint.borrow_mut().insert(endpoint.id, connections);
+    let seat = |number, was_offered| all.seat(&endpoint, client(number), was_offered);
     let seats: Vec<_> = (0..3).map_while(|_| seat(1, false)).collect();
-    let mut greedy = h2_connections.wait(&endpoint, client(1));
-    let mut modest = h2_connections.wait(&endpoint, client(2));
+    let mut greedy = all.wait(&endpoint, client(1));
+    let mut modest = all.wait(&endpoint, client(2));
     assert!(seat(3, false).is_none(), "others wait");
-    h2_connections.offer(endpoint.id);
+    all.offer(endpoint.id);
     assert!(modest.offered.try_recv().is_ok() && greedy.offered.try_recv().is_err());
     assert!(seat(2, true).is_some());
-    h2_connections.offer(endpoint.id);
+    all.offer(endpoint.id);
     assert!(greedy.offered.try_recv().is_ok());
     assert!(seat(3, false).is_some(), "nobody waits any more");
     assert_eq!(used.of(used.counter(client(1))), 3);
