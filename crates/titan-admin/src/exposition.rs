@@ -47,7 +47,7 @@ use things::Things;
 use titan_observe::events::Dropped;
 use titan_proxy::{Cells, Counter, Metrics, ProcessFigures, Status};
 
-const OF_WORKER: [Family; 22] = [
+const OF_WORKER: [Family; 23] = [
     Family::counter("titan_connections_accepted_total", "Client connections accepted."),
     Family::counter("titan_connections_closed_total", "Client connections closed."),
     Family::counter(
@@ -85,6 +85,10 @@ const OF_WORKER: [Family; 22] = [
     Family::counter(
         "titan_quic_datagrams_handed_over_total",
         "Datagrams that came to another worker than the one whose connection they are for.",
+    ),
+    Family::counter(
+        "titan_quic_datagrams_forwarded_total",
+        "Datagrams handed to the process that served before this one.",
     ),
     Family::counter("titan_quic_retries_total", "Clients asked to validate their address first."),
     Family::counter("titan_quic_packets_lost_total", "Packets lost on their way to clients."),
@@ -353,6 +357,7 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         h3_opened,
         h3_closed,
         quic_handed_over,
+        quic_forwarded,
         quic_retries,
         quic_lost,
         quic_migrations,
@@ -409,6 +414,7 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         h3_streams,
         h3_streams_closed,
         quic_handed_over.get(),
+        quic_forwarded.get(),
         quic_retries.get(),
         quic_lost.get(),
         quic_migrations.get(),

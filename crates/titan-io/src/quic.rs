@@ -9,8 +9,11 @@
 //!
 //! | in reading order | |
 //! |---|---|
-//! | [`WorkerIds`] | connection ids that name a worker |
+//! | `ids` | connection ids that name an endpoint |
 //! | [`Datagrams`], `socket` | what comes and goes on a UDP socket |
+//! | [`Handover`] | from one endpoint to another |
+//! | [`Predecessors`] | from one process to the one before it |
+//! | `token` | what clients show that have validated their address |
 //! | [`QuicServer`] | how handshakes are held, and what a client may use |
 //! | [`Link`] | HTTP/3 on a connection of QUIC |
 //! | [`Endpoint`] | the connections of one socket |
@@ -21,18 +24,22 @@
 mod audit;
 mod dialed;
 mod endpoint;
+mod forward;
+mod handover;
 mod ids;
 mod line;
 mod link;
 mod refused;
 mod server;
 mod socket;
+mod token;
 mod unread;
 
 pub use audit::LineFigures;
 pub use dialed::{DialError, Dialed, Dialing};
-pub use endpoint::{Accepted, Arrival, Endpoint, EndpointFigures, Handover};
-pub use ids::WorkerIds;
+pub use endpoint::{Accepted, Arrival, Endpoint, EndpointFigures};
+pub use forward::{Predecessors, take_forwarded};
+pub use handover::Handover;
 pub use line::{Line, LineEnd};
 pub use link::Link;
 pub use server::{ClientTransport, QuicLimits, QuicServer};

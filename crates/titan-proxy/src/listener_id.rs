@@ -9,8 +9,17 @@ pub(crate) struct ListenerId {
     address: ListenAddress,
     /// How many of the same address stand before it in the file: port 0 may be there more than once.
     before: usize,
-    /// Whether it is the UDP side of the listener.
-    is_udp: bool,
+    side: Side,
+}
+
+/// A part of a listener that has sockets of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Side {
+    /// Connections of TCP or of a Unix socket.
+    Stream,
+    Udp,
+    /// The ways to processes that have connections of the UDP side.
+    Ways,
 }
 
 impl ListenerId {
@@ -20,7 +29,7 @@ impl ListenerId {
         let id = |listener: &'_ titan_config::Listener, before| ListenerId {
             address: listener.address.clone(),
             before,
-            is_udp: false,
+            side: Side::Stream,
         };
         let ids = listeners.iter().map(|listener| {
             let count = seen.entry(&listener.address).or_default();
@@ -33,15 +42,33 @@ impl ListenerId {
     /// The UDP side of a listener.
     #[must_use]
     pub(crate) fn udp(&self) -> ListenerId {
-        ListenerId { is_udp: true, ..self.clone() }
+        ListenerId { side: Side::Udp, ..self.clone() }
+    }
+
+    /// Whether it is that of a listener.
+    pub(crate) fn is_udp(&self) -> bool {
+        self.side == Side::Udp
+    }
+
+    /// What leads to the processes that have connections of a listener's UDP side.
+    #[must_use]
+    pub(crate) fn ways(&self) -> ListenerId {
+        ListenerId { side: Side::Ways, ..self.clone() }
     }
 
     /// As the configuration writes its address, and how many of that stand before it.
     pub(crate) fn name(&self) -> (String, usize) {
-        let prefix = if self.is_udp { UDP } else { "" };
-        (format!("{prefix}{}", self.address), self.before)
+        (format!("{}{}", self.side.prefix(), self.address), self.before)
     }
 }
 
-/// What stands in front of the address of a UDP side, which no address begins with.
-const UDP: &str = "udp:";
+impl Side {
+    /// What stands in front of its address, and no address begins with.
+    fn prefix(self) -> &'static str {
+        match self {
+            Side::Stream => "",
+            Side::Udp => "udp:",
+            Side::Ways => "udp-ways:",
+        }
+    }
+}

@@ -62,6 +62,8 @@ pub struct Cells {
     pub h3_closed: Counter,
     /// Datagrams that were handed to the worker whose connection they are for.
     pub quic_handed_over: Counter,
+    /// Datagrams that a process before this one got.
+    pub quic_forwarded: Counter,
     /// Clients of QUIC that were asked to show that they receive what is sent to them.
     pub quic_retries: Counter,
     /// Packets that were lost on their way to clients.
@@ -185,6 +187,7 @@ impl Cells {
             h3_opened: Counter::default(),
             h3_closed: Counter::default(),
             quic_handed_over: Counter::default(),
+            quic_forwarded: Counter::default(),
             quic_retries: Counter::default(),
             quic_lost: Counter::default(),
             quic_migrations: Counter::default(),

@@ -449,6 +449,7 @@ fn every_family_is_there() {
     titan_process_open_fds gauge
     titan_process_resident_memory_bytes gauge
     titan_process_start_time_seconds gauge
+    titan_quic_datagrams_forwarded_total counter
     titan_quic_datagrams_handed_over_total counter
     titan_quic_migrations_total counter
     titan_quic_packets_lost_total counter

@@ -1,6 +1,8 @@
 //! The connections of one UDP socket: which one a datagram is for, and those that begin.
 
-use super::ids::WorkerIds;
+use super::forward::Predecessors;
+use super::handover::{Foreign, Handover, Way};
+use super::ids::EndpointIds;
 use super::link::Link;
 use super::server::{QuicServer, reset_key};
 use super::socket::{Datagrams, QuicSocket};
@@ -8,66 +10,29 @@ use crate::error::Side;
 use crate::mux::Mux;
 use bytes::BytesMut;
 use quinn_proto::{
-    AcceptError, ClientConfig, ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint,
-    EndpointConfig, EndpointEvent, Incoming, RandomConnectionIdGenerator, Transmit,
+    AcceptError, ClientConfig, ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointConfig,
+    EndpointEvent, Incoming, RandomConnectionIdGenerator, Transmit,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 use tokio::sync::mpsc;
-use tokio::sync::mpsc::error::TrySendError;
-
-/// The sockets of all workers at one address: datagrams that come to the wrong one are handed over.
-#[derive(Default)]
-pub struct Handover(Mutex<HashMap<usize, mpsc::Sender<Foreign>>>);
-
-/// What is told of a datagram beside its bytes: where it comes from, where it was sent to, and whether there is congestion on the way.
-type Way = (SocketAddr, Option<IpAddr>, Option<EcnCodepoint>);
-
-/// A datagram that has come to another worker than the one that it is for.
-struct Foreign {
-    way: Way,
-    bytes: BytesMut,
-}
 
 /// Datagrams of others, before those of the own socket have their turn.
 const FOREIGN: usize = 64;
-/// Datagrams that may wait for a worker: beyond that they are lost, as any may be.
-const WAITING: usize = 1024;
-
-impl Handover {
-    /// Where that worker finds what has come to others.
-    fn join(&self, worker: usize) -> mpsc::Receiver<Foreign> {
-        let (sender, receiver) = mpsc::channel(WAITING);
-        self.workers().insert(worker, sender);
-        receiver
-    }
-
-    /// A datagram for that worker, where it is lost if that one has too many. Given back where there is none.
-    fn pass(&self, worker: usize, datagram: Foreign) -> Option<Foreign> {
-        let workers = self.workers();
-        let Some(other) = workers.get(&worker) else { return Some(datagram) };
-        match other.try_send(datagram) {
-            Err(TrySendError::Closed(datagram)) => Some(datagram),
-            Ok(()) | Err(TrySendError::Full(_)) => None,
-        }
-    }
-
-    fn workers(&self) -> MutexGuard<'_, HashMap<usize, mpsc::Sender<Foreign>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// What has happened at an endpoint since it was asked last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndpointFigures {
-    /// Datagrams that were for another worker.
+    /// Datagrams that were for another endpoint.
     pub handed_over: u64,
+    /// Datagrams that a process before this one got, as they may be for connections of it.
+    pub forwarded: u64,
     /// Clients that were asked to show that they receive what is sent to them.
     pub retries: u64,
 }
@@ -83,8 +48,10 @@ pub struct Endpoint {
     out: RefCell<Vec<u8>>,
     /// Connections that wait until the kernel takes more.
     blocked: RefCell<Vec<Rc<Mux<Link>>>>,
-    /// The other workers, where clients may send to any of them.
+    /// The other endpoints, where clients may send to any of them.
     team: Option<Team>,
+    /// Whether another process reads the socket in place of this one.
+    is_left: Cell<bool>,
     figures: Cell<EndpointFigures>,
     /// Whether its connections are to end.
     is_closed: Cell<bool>,
@@ -94,13 +61,16 @@ pub struct Endpoint {
     last: RefCell<Waker>,
 }
 
-/// The workers that listen at one address, as one of them sees them.
+/// The endpoints at one address, as one of them sees them.
 struct Team {
     handover: Arc<Handover>,
-    /// Those of this worker.
-    ids: WorkerIds,
+    /// Its place among them.
+    place: usize,
+    ids: EndpointIds,
     /// What has come to others and is for this one.
     foreign: RefCell<mpsc::Receiver<Foreign>>,
+    /// The processes before this one, which may have connections of their own.
+    predecessors: Arc<Predecessors>,
 }
 
 /// A connection whose handshake has begun, forgotten when dropped.
@@ -143,15 +113,16 @@ impl Endpoint {
     /// When the system does not allow that.
     pub fn new(
         socket: UdpSocket,
-        ids: WorkerIds,
         handover: Arc<Handover>,
+        predecessors: Arc<Predecessors>,
         server: QuicServer,
     ) -> io::Result<Rc<Endpoint>> {
+        let (place, foreign) = handover.join();
+        let ids = EndpointIds::of_place(place).ok_or(io::ErrorKind::Other)?;
         let generator = ids.clone();
         let mut config = EndpointConfig::new(reset_key().ok_or(io::ErrorKind::Other)?);
         config.cid_generator(move || Box::new(generator.clone()));
-        let foreign = RefCell::new(handover.join(ids.worker()));
-        let team = Team { handover, ids, foreign };
+        let team = Team { handover, place, ids, foreign: RefCell::new(foreign), predecessors };
         Endpoint::of(socket, config, Some(server), Some(team))
     }
 
@@ -184,6 +155,7 @@ impl Endpoint {
             out: RefCell::default(),
             blocked: RefCell::default(),
             team,
+            is_left: Cell::default(),
             figures: Cell::default(),
             is_closed: Cell::new(false),
             receiver: RefCell::new(Waker::noop().clone()),
@@ -199,6 +171,17 @@ impl Endpoint {
         }
     }
 
+    /// Leaves the socket to another process that has it too, and only sends there from now on: what is for connections of this one comes
+    /// from that process.
+    pub fn leave(&self) {
+        self.is_left.set(true);
+    }
+
+    /// Whether it was left.
+    pub fn is_left(&self) -> bool {
+        self.is_left.get()
+    }
+
     /// Waits for datagrams, and hands them to their connections, whose tasks it wakes. Clients that are new are put into `arrivals`.
     ///
     /// # Errors
@@ -212,7 +195,11 @@ impl Endpoint {
     ) -> Poll<io::Result<()>> {
         self.wake_blocked(cx);
         let has_foreign = self.take_foreign(cx, arrivals);
-        match self.socket.poll_receive(cx, datagrams) {
+        let received = match self.is_left.get() {
+            true => Poll::Pending,
+            false => self.socket.poll_receive(cx, datagrams),
+        };
+        match received {
             Poll::Pending if has_foreign => return Poll::Ready(Ok(())),
             received => ready!(received)?,
         }
@@ -220,8 +207,8 @@ impl Endpoint {
         for arrived in datagrams.arrived() {
             let way = (arrived.from, arrived.to, arrived.ecn);
             for bytes in arrived.datagrams() {
-                let own = match self.team.as_ref().and_then(|team| team.other_for(&bytes)) {
-                    Some(other) => self.hand_over(&other, Foreign { way, bytes }),
+                let own = match &self.team {
+                    Some(team) => self.share_out(team, Foreign { way, bytes }),
                     None => Some(Foreign { way, bytes }),
                 };
                 if let Some(Foreign { way, bytes }) = own {
@@ -232,7 +219,7 @@ impl Endpoint {
         Poll::Ready(Ok(()))
     }
 
-    /// Takes what has come to other workers. Whether there was something.
+    /// Takes what has come to other endpoints. Whether there was something.
     fn take_foreign(&self, cx: &mut Context<'_>, arrivals: &mut Vec<Arrival>) -> bool {
         let Some(team) = &self.team else { return false };
         let mut foreign = team.foreign.borrow_mut();
@@ -246,15 +233,33 @@ impl Endpoint {
         count > 0
     }
 
-    /// A datagram for another worker, where it is lost if that one has too many. Given back where there is none: a client that begins
+    /// Hands a datagram to the endpoint, or the process, that it is for. Given back where it may be for this one.
+    fn share_out(&self, team: &Team, datagram: Foreign) -> Option<Foreign> {
+        match team.ids.place_of(&datagram.bytes) {
+            Some(place) if place != team.place => self.hand_over((team, place), datagram),
+            None if self.forward(team, &datagram) => None,
+            _ => Some(datagram),
+        }
+    }
+
+    /// A datagram for another endpoint, where it is lost if that one has too many. Given back where there is none: a client that begins
     /// may have chosen an id that looks like one.
-    fn hand_over(&self, (team, worker): &(&Team, usize), datagram: Foreign) -> Option<Foreign> {
-        let given_back = team.handover.pass(*worker, datagram);
+    fn hand_over(&self, (team, place): (&Team, usize), datagram: Foreign) -> Option<Foreign> {
+        let given_back = team.handover.pass(place, datagram);
         if given_back.is_none() {
             let figures = self.figures.get();
             self.figures.set(EndpointFigures { handed_over: figures.handed_over + 1, ..figures });
         }
         given_back
+    }
+
+    /// A datagram that names no endpoint of this process. Whether it is none for this one.
+    fn forward(&self, team: &Team, Foreign { way, bytes }: &Foreign) -> bool {
+        let Some(offer) = team.predecessors.offer(way, bytes) else { return false };
+        let figures = self.figures.get();
+        let forwarded = figures.forwarded + u64::from(offer.is_sent);
+        self.figures.set(EndpointFigures { forwarded, ..figures });
+        offer.is_theirs
     }
 
     /// What has happened since it was asked last.
@@ -427,38 +432,9 @@ impl Endpoint {
     }
 }
 
-impl Team {
-    /// The other worker that a datagram is for.
-    fn other_for(&self, datagram: &[u8]) -> Option<(&Team, usize)> {
-        let worker = self.ids.worker_of(datagram)?;
-        (worker != self.ids.worker()).then_some((self, worker))
-    }
-}
-
 impl Drop for Accepted {
     fn drop(&mut self) {
         let is_drained = self.mux.connection().is_drained;
         self.endpoint.forget(self.handle, is_drained);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::net::Ipv4Addr;
-
-    #[test]
-    fn what_looks_like_a_workers_is_given_back_where_there_is_none() {
-        let handover = Handover::default();
-        let datagram = || {
-            let way = ((Ipv4Addr::LOCALHOST, 1).into(), None, None);
-            Foreign { way, bytes: BytesMut::from(&b"any"[..]) }
-        };
-        let mut received = handover.join(3);
-        assert!(handover.pass(3, datagram()).is_none());
-        assert_eq!(received.try_recv().unwrap().bytes, b"any"[..]);
-        assert!(handover.pass(7, datagram()).is_some(), "there was never one");
-        drop(received);
-        assert!(handover.pass(3, datagram()).is_some(), "it is no more");
     }
 }

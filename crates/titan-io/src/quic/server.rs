@@ -1,7 +1,8 @@
 //! How handshakes are held, and what a client may use.
 
+use super::token::TokenKey;
 use crate::tls::ServerTls;
-use aws_lc_rs::{hkdf, hmac, rand};
+use aws_lc_rs::{hmac, rand};
 use quinn_proto::{IdleTimeout, ServerConfig, TransportConfig, VarInt};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -79,10 +80,9 @@ impl ClientTransport {
 }
 
 /// What address validation tokens are sealed with: those of one worker are good at all. None where the system has no randomness.
-fn token_key() -> Option<Arc<hkdf::Prk>> {
-    static KEY: LazyLock<Option<Arc<hkdf::Prk>>> = LazyLock::new(|| {
-        Some(Arc::new(hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&secret()?)))
-    });
+fn token_key() -> Option<Arc<TokenKey>> {
+    static KEY: LazyLock<Option<Arc<TokenKey>>> =
+        LazyLock::new(|| Some(Arc::new(TokenKey::new(&secret()?))));
     KEY.clone()
 }
 

@@ -77,6 +77,12 @@ impl Inherited {
         Ok(Some(sockets))
     }
 
+    /// The ways to the processes that have connections of a listener's UDP side.
+    pub(super) fn take_ways(&mut self, id: &ListenerId) -> Vec<OwnedFd> {
+        let found = self.listeners.get_mut(&ListenerName::of(&id.ways()));
+        found.map(|found| std::mem::take(&mut found.sockets)).unwrap_or_default()
+    }
+
     /// The ticket keys of a listener.
     pub(super) fn tickets(&self, id: &ListenerId) -> Option<&TicketSecrets> {
         self.listeners.get(&ListenerName::of(id))?.tickets.as_ref()
@@ -146,7 +152,11 @@ impl Loading {
             let sockets = sockets.remove(id)?;
             Some(InheritedListener { name: ListenerName::of(id), sockets, tickets, file })
         });
-        let listeners = listeners.collect();
+        let mut listeners: Vec<_> = listeners.collect();
+        for (id, state, _) in in_force.listening.files().filter(|(id, ..)| id.is_udp()) {
+            let (name, sockets) = (ListenerName::of(&id.ways()), state.lend_ways()?);
+            listeners.push(InheritedListener { name, sockets, tickets: None, file: None });
+        }
         drop(in_force);
         Ok(Lending { loading: self, turn, listeners })
     }

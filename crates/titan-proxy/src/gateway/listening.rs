@@ -119,7 +119,10 @@ impl Listening {
                 Some(before) => Some(before.renamed(place.bound.clone(), state)),
                 None => {
                     let shares = match inherited.take_sockets(&udp).map_err(failed_beside)? {
-                        Some(sockets) => share_out(sockets, workers).map_err(failed_beside)?,
+                        Some(sockets) => {
+                            state.succeed(inherited.take_ways(&udp));
+                            share_out(sockets, workers).map_err(failed_beside)?
+                        }
                         None => bind_beside(listener, &place.bound, state, workers)
                             .map_err(failed_beside)?,
                     };

@@ -18,7 +18,7 @@ use titan_h3::Code;
 use titan_http::Scheme;
 use titan_io::clock::Timer;
 use titan_io::quic::{
-    Arrival, Datagrams, Endpoint, EndpointFigures, Line, QuicLimits, QuicServer, WorkerIds,
+    Arrival, Datagrams, Endpoint, EndpointFigures, Line, QuicLimits, QuicServer, take_forwarded,
 };
 use titan_io::stream::Agreed;
 use titan_io::tls::{Refused, ServerTls};
@@ -48,7 +48,10 @@ pub(super) async fn serve(
                 let duplicate: io::Result<OwnedFd> = lent.try_clone().map(OwnedFd::from);
                 let _ = borrower.try_send((id.clone(), duplicate));
             }
-            Next::Order(Some(ListenerOrder::Leave(done))) => break Some(done),
+            Next::Order(Some(ListenerOrder::Leave(done))) => {
+                receiving.side.endpoint.leave();
+                break Some(done);
+            }
             Next::Order(Some(ListenerOrder::Close(_))) => receiving.side.endpoint.close(),
             Next::Order(Some(ListenerOrder::Open)) => receiving.side.endpoint.open(),
             Next::Order(None) => break None,
@@ -56,7 +59,9 @@ pub(super) async fn serve(
             Next::Failed(error) => return Err(error),
         }
     };
-    receiving.side.endpoint.close();
+    if done.is_none() {
+        receiving.side.endpoint.close();
+    }
     // Connections end in tasks of their own, and need the socket to that end.
     drop(tokio::task::spawn_local(receiving.finish(lent)));
     drop(done);
@@ -80,6 +85,19 @@ impl ListenerState {
         let udp = self.udp.lock().unwrap_or_else(PoisonError::into_inner);
         let open = udp.iter().filter_map(|(worker, socket)| Some((*worker, socket.upgrade()?)));
         open.map(|(worker, socket)| Ok((worker, socket.try_clone()?))).collect()
+    }
+
+    /// What a successor needs to hand on what is for connections of QUIC that begin before it serves: a way to this process, and those to
+    /// processes before it.
+    pub(crate) fn lend_ways(&self) -> io::Result<Vec<OwnedFd>> {
+        let mut ways = vec![take_forwarded(Arc::clone(&self.handover))?];
+        ways.extend(self.predecessors.lend()?);
+        Ok(ways)
+    }
+
+    /// Hands on what is for connections of QUIC of the processes that these lead to.
+    pub(crate) fn succeed(&self, ways: Vec<OwnedFd>) {
+        self.predecessors.set(ways);
     }
 
     /// Notes a UDP socket, which is open for as long as `socket` is.
@@ -122,10 +140,9 @@ impl UdpSide {
     ) -> io::Result<Option<UdpSide>> {
         let limits = worker.snapshot().quic_limits;
         let held = state.listener_policy.tls().and_then(|tls| Held::new(tls, limits));
-        let ids = WorkerIds::of_worker(worker.index());
-        let Some((held, ids)) = held.zip(ids) else { return Ok(None) };
-        let handover = Arc::clone(&state.handover);
-        let endpoint = Endpoint::new(socket, ids, handover, held.server.clone())?;
+        let Some(held) = held else { return Ok(None) };
+        let (handover, before) = (Arc::clone(&state.handover), Arc::clone(&state.predecessors));
+        let endpoint = Endpoint::new(socket, handover, before, held.server.clone())?;
         Ok(Some(UdpSide { endpoint, worker, state, held }))
     }
 
@@ -217,9 +234,10 @@ impl Receiving {
     }
 
     fn count(&self) {
-        let EndpointFigures { handed_over, retries } = self.side.endpoint.take_figures();
+        let EndpointFigures { handed_over, forwarded, retries } = self.side.endpoint.take_figures();
         let cells = self.side.worker.cells();
         cells.quic_handed_over.add(handed_over);
+        cells.quic_forwarded.add(forwarded);
         cells.quic_retries.add(retries);
     }
 
@@ -233,10 +251,14 @@ impl Receiving {
         }
     }
 
-    /// Goes on until the last connection is over. Until then others may be lent the socket.
+    /// Goes on until the last connection is over; where a successor has the socket, for as long as the worker does, as that may still send
+    /// on a client. Until then others may be lent the socket.
     async fn finish(mut self, _lent: Arc<UdpSocket>) {
         let endpoint = Rc::clone(&self.side.endpoint);
-        let over = poll_fn(|cx| endpoint.poll_empty(cx));
+        let over = poll_fn(|cx| match endpoint.is_left() {
+            true => Poll::Pending,
+            false => endpoint.poll_empty(cx),
+        });
         let failed = poll_fn(|cx| self.poll(cx));
         tokio::select! {
             () = over => {}
