@@ -12,6 +12,7 @@ mod coded;
 mod conn;
 mod fault;
 mod idle;
+mod places;
 mod script;
 mod steady;
 mod streams;

@@ -1,189 +1,53 @@
-//! The HTTP/2 run: a few connections, on each of which many requests are under way at once.
+//! HTTP/2: a few connections, on each of which many requests are under way at once.
 //!
 //! The h2 crate speaks the protocol: an implementation that is none of those measured is the better judge of
-//! them. Each place for a stream is a task that asks, verifies, and asks again.
+//! them.
 
-use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
-use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::client::SendRequest;
 use h2::{RecvStream, client};
-use http::{HeaderMap, Request, Response, StatusCode, Version};
-use titan_bench::payload::{Ask, Target};
-use titan_bench::report::{Job, Report, Stop};
+use http::{HeaderMap, Response, Version};
+use titan_bench::payload::Target;
+use titan_bench::report::{Job, Report};
 use titan_bench::tls;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::task::{JoinSet, LocalSet};
 use tokio_rustls::TlsConnector;
 
 use crate::fault::Fault;
-use crate::tally::Tally;
-use crate::{Usage, usage};
-
-/// How often the clock is looked at.
-const TICK: Duration = Duration::from_millis(10);
-/// Without any answer for so long, the run ends.
-const STALLED: Duration = Duration::from_secs(10);
-/// How long the responses that are owed at the end may take.
-const DRAIN: Duration = Duration::from_secs(5);
-
-/// What all streams of a run share.
-struct Load {
-    job: Job,
-    requests: Vec<Request<()>>,
-    /// What is posted, by variant.
-    bodies: Vec<Bytes>,
-    answers: Vec<Vec<u8>>,
-    tally: RefCell<Tally>,
-    /// Requests sent, for a job that counts them.
-    asked: Cell<u64>,
-    /// Nothing more is asked.
-    over: Cell<bool>,
-    /// Requests under way.
-    owed: Cell<u64>,
-}
+use crate::places::{self, Client, Load};
 
 /// Runs a job with that many streams on each connection.
 pub fn run(job: &Job, streams: usize) -> io::Result<Report> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let load = Rc::new(Load::lay_out(job.clone())?);
-    LocalSet::new().block_on(&runtime, measure(load, streams))
+    places::run(job, async |load| {
+        // All are open before the first request, so that none is alone with the proxy.
+        let mut senders = Vec::new();
+        for _ in 0..load.job.connections {
+            match connect(&load.job).await {
+                Ok(sender) => senders.push(sender),
+                Err(fault) => load.tally.borrow_mut().fault(&fault),
+            }
+        }
+        places::measure(load, &senders, streams).await
+    })
 }
 
-async fn measure(load: Rc<Load>, streams: usize) -> io::Result<Report> {
-    // All are open before the first request, so that none is alone with the proxy.
-    let mut senders = Vec::new();
-    for _ in 0..load.job.connections {
-        match connect(&load.job).await {
-            Ok(sender) => senders.push(sender),
-            Err(fault) => load.tally.borrow_mut().fault(&fault),
-        }
-    }
-    let mut slots = JoinSet::new();
-    for (first, sender) in senders.iter().enumerate() {
-        for stream in 0..streams {
-            let (load, sender) = (Rc::clone(&load), sender.clone());
-            slots.spawn_local(async move { load.ask_on(sender, first + stream).await });
-        }
-    }
-    let begun = Instant::now();
-    load.watch(&slots, begun + Duration::from_secs_f64(load.job.warm_up), |_| false).await;
-    let before = usage(&load.job)?;
-    load.tally.borrow_mut().measuring = true;
-    let since = Instant::now();
-    let (end, enough) = load.end(since);
-    load.watch(&slots, end, enough).await;
-    load.tally.borrow_mut().measuring = false;
-    let seconds = since.elapsed();
-    let after = usage(&load.job)?;
-    load.over.set(true);
-    load.watch(&slots, Instant::now() + DRAIN, |load| load.owed.get() == 0).await;
-    let mut report = load.report(seconds);
-    Usage::report(&before, &after, &mut report);
-    Ok(report)
-}
-
-impl Load {
-    fn lay_out(job: Job) -> io::Result<Self> {
-        let variants = 0..job.target.variants();
-        let scheme = if job.tls.is_some() { "https" } else { "http" };
-        let asks: Vec<Ask> = variants.clone().map(|variant| job.target.ask(variant)).collect();
-        let requests: Result<_, _> =
-            asks.iter().map(|ask| request(job.target, scheme, ask)).collect();
-        Ok(Self {
-            requests: requests.map_err(io::Error::other)?,
-            bodies: asks.into_iter().map(|ask| ask.body.into()).collect(),
-            answers: variants.map(|variant| job.target.answer(variant)).collect(),
-            tally: RefCell::default(),
-            asked: Cell::new(0),
-            over: Cell::new(false),
-            owed: Cell::new(0),
-            job,
-        })
-    }
-
-    /// When the measurement ends at the latest, and what ends it before that.
-    fn end(&self, since: Instant) -> (Instant, fn(&Self) -> bool) {
-        match self.job.stop {
-            Stop::Seconds(seconds) => (since + Duration::from_secs_f64(seconds), |_| false),
-            Stop::Requests(_) => (since + Duration::from_secs(3600), Self::asked_and_answered),
-        }
-    }
-
-    fn asked_and_answered(&self) -> bool {
-        self.owed.get() == 0 && !self.wants_more()
-    }
-
-    /// Waits for `until`, for `enough`, or until the run is in vain.
-    async fn watch(&self, slots: &JoinSet<()>, until: Instant, enough: impl Fn(&Self) -> bool) {
-        let mut progress = (0, Instant::now());
-        while Instant::now() < until && !enough(self) && !slots.is_empty() {
-            tokio::time::sleep(TICK.min(until - Instant::now())).await;
-            let tally = self.tally.borrow();
-            if tally.answered != progress.0 {
-                progress = (tally.answered, Instant::now());
-            }
-            if tally.hopeless() || progress.1.elapsed() > STALLED {
-                break;
-            }
-        }
-    }
-
-    fn wants_more(&self) -> bool {
-        match self.job.stop {
-            _ if self.over.get() || self.tally.borrow().hopeless() => false,
-            Stop::Seconds(_) => true,
-            Stop::Requests(count) => !self.tally.borrow().measuring || self.asked.get() < count,
-        }
-    }
-
-    /// One place for a stream, until the run ends or the connection fails.
-    async fn ask_on(&self, mut sender: SendRequest<Bytes>, first: usize) {
-        for place in first.. {
-            if !self.wants_more() {
-                return;
-            }
-            let variant = place % self.requests.len();
-            if self.tally.borrow().measuring {
-                self.asked.set(self.asked.get() + 1);
-            }
-            let sent = Instant::now();
-            self.owed.set(self.owed.get() + 1);
-            let answered = self.exchange(&mut sender, variant).await;
-            self.owed.set(self.owed.get() - 1);
-            match answered {
-                Ok(()) => self.tally.borrow_mut().answer(
-                    sent,
-                    Instant::now(),
-                    self.answers[variant].len(),
-                ),
-                Err(fault) => {
-                    self.tally.borrow_mut().fault(&fault);
-                    if matches!(fault, Fault::Stream(_)) {
-                        return;
-                    }
-                }
-            }
-        }
-    }
-
-    async fn exchange(&self, sender: &mut SendRequest<Bytes>, variant: usize) -> Result<(), Fault> {
-        poll_fn(|context| sender.poll_ready(context)).await.map_err(Fault::Stream)?;
-        let (request, body) = (self.requests[variant].clone(), &self.bodies[variant]);
+impl Client for SendRequest<Bytes> {
+    async fn exchange(&mut self, load: &Load, variant: usize) -> Result<(), Fault> {
+        poll_fn(|context| self.poll_ready(context)).await.map_err(Fault::Stream)?;
+        let (request, body) = (load.requests[variant].clone(), &load.bodies[variant]);
         let (answer, mut stream) =
-            sender.send_request(request, body.is_empty()).map_err(Fault::Stream)?;
+            self.send_request(request, body.is_empty()).map_err(Fault::Stream)?;
         if !body.is_empty() {
             stream.send_data(body.clone(), true).map_err(Fault::Stream)?;
         }
         let answer = answer.await.map_err(Fault::Stream)?;
-        let expected = &self.answers[variant];
-        let call = self.job.target == Target::Call;
+        let expected = &load.answers[variant];
+        let call = load.job.target == Target::Call;
         check_head(&answer, (!call).then_some(expected.len()))?;
         let mut body = answer.into_body();
         check_body(&mut body, expected).await?;
@@ -191,24 +55,9 @@ impl Load {
         check_trailers(trailers.as_ref(), call)
     }
 
-    fn report(&self, measured: Duration) -> Report {
-        let mut tally = self.tally.take();
-        (0..self.owed.get()).for_each(|_| tally.fault(&Fault::Unanswered));
-        tally.report(measured)
+    fn survives(&self, fault: &Fault) -> bool {
+        !matches!(fault, Fault::Stream(_))
     }
-}
-
-fn request(target: Target, scheme: &str, ask: &Ask) -> http::Result<Request<()>> {
-    let request = Request::builder()
-        .method(ask.method)
-        .uri(format!("{scheme}://{}{}", tls::NAME, ask.path))
-        .header("user-agent", "titan-bench");
-    let request = if target == Target::Call {
-        request.header("te", "trailers").header("content-type", "application/grpc")
-    } else {
-        request.header("accept", "*/*")
-    };
-    request.body(())
 }
 
 /// Opens a connection and lets it be driven beside the requests.
@@ -235,19 +84,16 @@ where
     Ok(sender)
 }
 
+/// A response to a GET announces its length, one to a call what it is.
 fn check_head(answer: &Response<RecvStream>, length: Option<usize>) -> Result<(), Fault> {
-    if answer.status() != StatusCode::OK || answer.version() != Version::HTTP_2 {
-        return Err(Fault::Status(format!("{:?} {}", answer.version(), answer.status())));
+    places::check_status(answer, Version::HTTP_2)?;
+    if let Some(expected) = length {
+        return places::check_length(answer, expected);
     }
-    let field = |name| answer.headers().get(name).and_then(|value| value.to_str().ok());
-    let Some(expected) = length else {
-        return match field("content-type") {
-            Some("application/grpc") => Ok(()),
-            other => Err(Fault::BadHead(format!("content-type {other:?}"))),
-        };
-    };
-    let announced = field("content-length").and_then(|value| value.parse().ok());
-    if announced == Some(expected) { Ok(()) } else { Err(Fault::Length { announced, expected }) }
+    match answer.headers().get("content-type") {
+        Some(value) if value == "application/grpc" => Ok(()),
+        other => Err(Fault::BadHead(format!("content-type {other:?}"))),
+    }
 }
 
 async fn check_body(body: &mut RecvStream, expected: &[u8]) -> Result<(), Fault> {
@@ -255,12 +101,9 @@ async fn check_body(body: &mut RecvStream, expected: &[u8]) -> Result<(), Fault>
     while let Some(piece) = body.data().await {
         let piece = piece.map_err(Fault::Stream)?;
         body.flow_control().release_capacity(piece.len()).map_err(Fault::Stream)?;
-        if expected.get(done..done + piece.len()) != Some(&piece[..]) {
-            return Err(Fault::Body { near: done });
-        }
-        done += piece.len();
+        done = places::check_piece(expected, done, &piece)?;
     }
-    if done == expected.len() { Ok(()) } else { Err(Fault::Body { near: done }) }
+    places::check_end(expected, done)
 }
 
 /// A call ends with its status; nothing else has trailers.
