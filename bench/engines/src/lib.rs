@@ -20,6 +20,8 @@ pub mod tickets;
 
 pub mod tls;
 
+pub mod quic;
+
 pub mod websocket;
 
 pub mod payload;

@@ -31,6 +31,9 @@ pub struct Job {
     /// Connections are encrypted.
     #[serde(default)]
     pub tls: Option<Tls>,
+    /// Connections are of QUIC, and speak HTTP/3; it needs `tls`, and resumes nothing.
+    #[serde(default)]
+    pub http3: bool,
     /// Seconds of load before the measurement.
     #[serde(default)]
     pub warm_up: f64,
@@ -65,7 +68,7 @@ pub enum Manner {
     Fresh,
     /// One request, then silence, then one more.
     Idle,
-    /// HTTP/2: so many requests under way at once, each followed by the next one as soon as it is answered.
+    /// HTTP/2 and HTTP/3: so many requests under way at once, each followed by the next one as soon as it is answered.
     Streams(usize),
     /// WebSocket: one message at a time through a tunnel that stays open.
     Messages,
@@ -96,6 +99,8 @@ pub struct Report {
     pub first_error: Option<String>,
     /// Connections whose TLS handshake was a full one, over the whole run.
     pub full_handshakes: u64,
+    /// Handshakes of QUIC before the load that the peer said to have no transport parameters; they were tried again.
+    pub unread_handshakes: u64,
     /// Connections opened because the peer closed one after a response that said so.
     pub reconnects: u64,
     /// Microseconds from sending to the last byte of the response.

@@ -50,6 +50,7 @@ impl Origin {
             fields: None,
             coding: None,
             tls: None,
+            http3: false,
             warm_up: 0.0,
             stop: Stop::Requests(500),
             watch: Vec::new(),

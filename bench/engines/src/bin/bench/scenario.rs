@@ -198,6 +198,7 @@ impl Scenario {
             fields: fields.map(tokens::field_file),
             coding: setup.coding(),
             tls,
+            http3: false,
             // What is learnt of each token is learnt before the measurement.
             warm_up: if fields.is_some() { 2.0 } else { 0.5 },
             stop,

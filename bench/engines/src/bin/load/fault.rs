@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use h3::error::StreamError;
+
 /// One error of the run.
 #[derive(Debug)]
 pub enum Fault {
@@ -14,6 +16,8 @@ pub enum Fault {
     NotResumed(u64),
     /// A stream, or the HTTP/2 connection under it, failed.
     Stream(h2::Error),
+    /// A stream, or the HTTP/3 connection under it, failed.
+    Http3(String),
     /// What is sent behind the body is not what has to be there.
     Trailers(String),
     /// Not the response that opens a tunnel.
@@ -40,6 +44,12 @@ pub enum Fault {
     Unanswered,
 }
 
+impl From<StreamError> for Fault {
+    fn from(error: StreamError) -> Self {
+        Self::Http3(error.to_string())
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -47,6 +57,7 @@ impl fmt::Display for Fault {
             Self::Tls(error) => write!(f, "TLS: {error}"),
             Self::NotResumed(count) => write!(f, "{count} handshakes were not resumed"),
             Self::Stream(error) => write!(f, "HTTP/2: {error}"),
+            Self::Http3(error) => write!(f, "HTTP/3: {error}"),
             Self::Trailers(fields) => write!(f, "trailers {fields}"),
             Self::NoTunnel(head) => write!(f, "no tunnel was opened: {head:?}"),
             Self::Cut { owed } => write!(f, "closed with {owed} answers owed"),

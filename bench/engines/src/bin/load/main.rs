@@ -11,6 +11,7 @@ mod answer;
 mod coded;
 mod conn;
 mod fault;
+mod http3;
 mod idle;
 mod places;
 mod script;
@@ -33,6 +34,7 @@ fn main() -> io::Result<()> {
     };
     let job: Job = serde_json::from_str(job)?;
     let report = match job.manner {
+        _ if job.http3 => http3::run(&job)?,
         Manner::Idle => idle::run(&job)?,
         Manner::Pipelined(_) | Manner::Fresh | Manner::Messages => steady::run(&job)?,
         Manner::Streams(streams) => streams::run(&job, streams)?,

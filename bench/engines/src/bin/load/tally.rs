@@ -24,6 +24,8 @@ pub struct Tally {
     pub reconnects: u64,
     /// TLS handshakes that were full ones.
     pub full_handshakes: u64,
+    /// Handshakes before the load that the peer could not read, and which were tried again.
+    pub unread_handshakes: u64,
     errors: u64,
     first_error: Option<String>,
     latencies: Histogram,
@@ -58,6 +60,7 @@ impl Tally {
             first_error: self.first_error,
             reconnects: self.reconnects,
             full_handshakes: self.full_handshakes,
+            unread_handshakes: self.unread_handshakes,
             p50_us: self.latencies.quantile(0.50).as_secs_f64() * 1e6,
             p99_us: self.latencies.quantile(0.99).as_secs_f64() * 1e6,
             ..Report::default()
