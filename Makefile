@@ -182,6 +182,7 @@ chaos: ## breaks endpoints behind Titan, HAProxy, Envoy and nginx, and compares 
 	cd bench/engines && cargo run --release --bin chaos
 
 bench: peers ## measures CPU time per request next to nginx, HAProxy and a bare forwarder: bench/README.md
+	@scripts/install-http3-peers.sh
 	cd bench/engines && cargo run --release
 	cd bench/engines && cargo run --release --bin probes
 	cd bench/engines && cargo run --release --bin scrapes

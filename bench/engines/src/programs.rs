@@ -30,9 +30,24 @@ pub fn repository() -> PathBuf {
 
 /// A program that cargo has built in the root's workspace.
 pub fn built(profile: &str, name: &str) -> PathBuf {
+    target().join(profile).join(name)
+}
+
+/// The path of a program as `scripts/install-http3-peers.sh` installs it.
+pub fn installed_for_http3(name: &str) -> io::Result<PathBuf> {
+    let path = target().join("sid/bin").join(name);
+    if path.is_file() {
+        return Ok(path);
+    }
+    Err(io::Error::other(format!(
+        "{} is not there: run scripts/install-http3-peers.sh",
+        path.display()
+    )))
+}
+
+fn target() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR");
-    let target = target.map_or_else(|| repository().join("target"), PathBuf::from);
-    target.join(profile).join(name)
+    target.map_or_else(|| repository().join("target"), PathBuf::from)
 }
 
 /// The folder of the program that asks.

@@ -35,7 +35,7 @@ enum Measure {
     P99ToBare,
 }
 
-const BARS: [Bar; 41] = [
+const BARS: [Bar; 47] = [
     Bar { scenario: "small-64", measure: Measure::ToNginx, most: 0.90 },
     Bar { scenario: "small-64", measure: Measure::ToFloor, most: 1.12 },
     Bar { scenario: "small-256", measure: Measure::ToNginx, most: 0.90 },
@@ -55,6 +55,12 @@ const BARS: [Bar; 41] = [
     Bar { scenario: "h2c-10x100", measure: Measure::ToBetter, most: 1.00 },
     Bar { scenario: "h2-to-h2", measure: Measure::ToOwn("h2-tls-10x100"), most: 0.80 },
     Bar { scenario: "grpc-unary", measure: Measure::ToBetter, most: 1.00 },
+    Bar { scenario: "h3-small-10x100", measure: Measure::ToBetter, most: 0.80 },
+    Bar { scenario: "h3-small-100x10", measure: Measure::ToBetter, most: 0.80 },
+    Bar { scenario: "h3-30k", measure: Measure::ToBetter, most: 0.80 },
+    Bar { scenario: "h3-1m", measure: Measure::ToBetter, most: 0.90 },
+    Bar { scenario: "h3-handshake", measure: Measure::ToBetter, most: 0.80 },
+    Bar { scenario: "h3-idle", measure: Measure::BytesPerConnection, most: 12288.0 },
     Bar { scenario: "ws-echo", measure: Measure::ToFloor, most: 1.10 },
     Bar { scenario: "jwt-hs256-1", measure: Measure::OverBare, most: 1.0 },
     Bar { scenario: "jwt-hs256-10000", measure: Measure::OverBare, most: 1.0 },

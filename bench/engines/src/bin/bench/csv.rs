@@ -29,7 +29,7 @@ pub fn write(
             let model = quoted(model);
             let (name, engine) = (scenario.scenario.name, row.engine.name());
             let origin = scenario.scenario.setup.origin(programs.origin()).name();
-            let version = programs.version(row.engine);
+            let version = programs.version(row.engine, scenario.scenario.setup);
             let _ = write!(
                 text,
                 "{date},{model},{cores},{kernel},{congestion_control},{name},{origin},{engine},{version},"

@@ -56,7 +56,7 @@ impl Engine {
 
     /// The command that runs it in the foreground at `place`, its configuration written.
     pub fn command(self, programs: &Programs, place: &Place) -> io::Result<Command> {
-        let mut command = Command::new(programs.path(self));
+        let mut command = Command::new(programs.path(self, place.setup));
         match self {
             Self::Floor => {
                 command.args([place.listen.to_string(), place.origin.to_string()]);

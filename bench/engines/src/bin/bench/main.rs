@@ -24,10 +24,12 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use titan_bench::machine::Machine;
+use titan_bench::quic;
 
 use crate::figures::Figures;
 use crate::options::{Cli, Command, RunOptions};
 use crate::programs::Programs;
+use crate::setup::Setup;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -43,11 +45,15 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &RunOptions) -> io::Result<ExitCode> {
-    let programs = Programs::prepare(&options.build, &options.engines())?;
+    let setups: Vec<Setup> = options.scenarios().iter().map(|scenario| scenario.setup).collect();
+    let programs = Programs::prepare(&options.build, &options.engines(), &setups)?;
     let machine = Machine::inspect()?;
     println!("{machine}; {}", machine.shares());
     println!("origin: {}", programs.origin().name());
     machine.warn_when_busy()?;
+    if setups.contains(&Setup::Http3) {
+        quic::warn_of_small_buffers()?;
+    }
     keys::write_all()?;
     tokens::write_all()?;
     let runs = measure::all(options, &programs, &machine)?;

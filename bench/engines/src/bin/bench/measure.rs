@@ -106,6 +106,10 @@ fn measure(
             samples.engine.name()
         )));
     }
+    if report.unread_handshakes > 0 {
+        let (name, count) = (samples.engine.name(), report.unread_handshakes);
+        eprintln!("  {name}: did not read {count} handshakes, which were tried again");
+    }
     if let Some(error) = &report.first_error {
         eprintln!("  {}: {} errors, first: {error}", samples.engine.name(), report.errors);
     }

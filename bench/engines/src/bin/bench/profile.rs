@@ -48,7 +48,7 @@ pub fn run(options: &ProfileOptions) -> io::Result<()> {
         let (engine, scenario) = (engine.name(), scenario.name);
         return Err(io::Error::other(format!("{engine} cannot do {scenario}")));
     }
-    let programs = &Programs::prepare(&options.build, &[options.engine])?;
+    let programs = &Programs::prepare(&options.build, &[options.engine], &[scenario.setup])?;
     let machine = &Machine::inspect()?;
     keys::write_all()?;
     tokens::write_all()?;

@@ -33,7 +33,7 @@ const ECDSA: Setup = Setup::Tls(Key::EcdsaP256);
 const RSA: Setup = Setup::Tls(Key::Rsa2048);
 
 /// All of them, in the order they run.
-pub const SCENARIOS: [Scenario; 38] = [
+pub const SCENARIOS: [Scenario; 44] = [
     steady("small-64", "GET 128 bytes, 64 connections", Target::Small, 64),
     steady("small-256", "GET 128 bytes, 256 connections", Target::Small, 256),
     steady("body-30k", "GET 30 KiB, 64 connections", Target::Body30k, 64),
@@ -68,6 +68,22 @@ pub const SCENARIOS: [Scenario; 38] = [
     Scenario {
         target: Target::Call,
         ..streams("grpc-unary", "gRPC calls of 64 bytes, 10 x 100 streams", Setup::Grpc, 10, 100)
+    },
+    streams("h3-small-10x100", "HTTP/3, 10 connections x 100 streams", Setup::Http3, 10, 100),
+    streams("h3-small-100x10", "HTTP/3, 100 connections x 10 streams", Setup::Http3, 100, 10),
+    Scenario {
+        target: Target::Body30k,
+        ..streams("h3-30k", "HTTP/3, GET 30 KiB, 16 connections x 4 streams", Setup::Http3, 16, 4)
+    },
+    Scenario {
+        target: Target::Body1m,
+        ..streams("h3-1m", "HTTP/3, GET 1 MiB, 16 connections", Setup::Http3, 16, 1)
+    },
+    fresh("h3-handshake", "HTTP/3, a connection for each request", Setup::Http3),
+    Scenario {
+        manner: Manner::Idle,
+        setup: Setup::Http3,
+        ..steady("h3-idle", "memory of an idle connection of HTTP/3", Target::Small, 1000)
     },
     Scenario {
         manner: Manner::Messages,
@@ -198,7 +214,7 @@ impl Scenario {
             fields: fields.map(tokens::field_file),
             coding: setup.coding(),
             tls,
-            http3: false,
+            http3: setup == Setup::Http3,
             // What is learnt of each token is learnt before the measurement.
             warm_up: if fields.is_some() { 2.0 } else { 0.5 },
             stop,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustls::ClientConnection;
 use titan_bench::coding::Coding;
 use titan_bench::payload::Target;
-use titan_bench::tls;
+use titan_bench::{quic, tls};
 
 use crate::engine::Engine;
 use crate::keys::Key;
@@ -21,6 +21,8 @@ pub enum Setup {
     Plain,
     /// TLS with HTTP/2 or HTTP/1.1 to the client, HTTP/1.1 to the origin.
     Tls(Key),
+    /// HTTP/3 to the client, HTTP/1.1 to the origin.
+    Http3,
     /// Cleartext HTTP/2 to the client, HTTP/1.1 to the origin.
     H2c,
     /// TLS with HTTP/2 to the client, cleartext HTTP/2 to the origin.
@@ -54,6 +56,7 @@ impl Setup {
             Self::Policy(suffix) => suffix,
             Self::Compress(_) => "-compress",
             Self::Tls(_) => "-tls",
+            Self::Http3 => "-h3",
             Self::H2c => "-h2c",
             Self::H2ToH2 => "-h2-to-h2",
             Self::Grpc => "-grpc",
@@ -65,7 +68,7 @@ impl Setup {
     pub fn key(self) -> Option<Key> {
         match self {
             Self::Tls(key) => Some(key),
-            Self::H2ToH2 => Some(Key::EcdsaP256),
+            Self::H2ToH2 | Self::Http3 => Some(Key::EcdsaP256),
             Self::Plain
             | Self::H2c
             | Self::Grpc
@@ -113,7 +116,7 @@ impl Setup {
             }
             // HAProxy writes no file.
             Self::Logged => matches!(engine, Engine::Nginx | Engine::Titan),
-            Self::Tls(_) | Self::H2c | Self::Grpc => engine != Engine::Floor,
+            Self::Tls(_) | Self::Http3 | Self::H2c | Self::Grpc => engine != Engine::Floor,
             Self::H2ToH2 => !matches!(engine, Engine::Floor | Engine::Nginx),
         }
     }
@@ -123,6 +126,7 @@ impl Setup {
         match self {
             Self::Plain
             | Self::Tls(_)
+            | Self::Http3
             | Self::H2c
             | Self::Policy(_)
             | Self::Compared(..)
@@ -144,13 +148,20 @@ impl Setup {
             | Self::Reloads => answers_http1(address),
             // Whether it refuses requests without a token is not the question here.
             Self::Policy(_) => answers_at_all(address),
-            Self::Tls(_) | Self::H2ToH2 => {
-                let certificate = self.key().map(|key| key.files().certificate);
-                certificate.map_or(Ok(false), |certificate| shakes_hands(address, &certificate))
-            }
+            Self::Tls(_) | Self::H2ToH2 => self.greets(address, shakes_hands),
+            Self::Http3 => self.greets(address, quic::answers),
             Self::H2c | Self::Grpc => answers_http2(address),
         };
         answered.unwrap_or(false)
+    }
+
+    /// Asks a proxy that encrypts, with the certificate that it has to have.
+    fn greets(
+        self,
+        address: SocketAddr,
+        ask: fn(SocketAddr, &Path) -> io::Result<bool>,
+    ) -> io::Result<bool> {
+        self.key().map_or(Ok(false), |key| ask(address, &key.files().certificate))
     }
 }
 
