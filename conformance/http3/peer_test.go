@@ -67,13 +67,19 @@ type peer struct {
 // start runs a peer in front of a handler until the test ends.
 func start(t *testing.T, handler http.HandlerFunc) *peer {
 	t.Helper()
+	return startWith(t, "", handler)
+}
+
+// startWith runs one whose listener has this setting.
+func startWith(t *testing.T, setting string, handler http.HandlerFunc) *peer {
+	t.Helper()
 	certificate := makeCertificate(t)
 	port := freePort(t)
 	peer := &peer{address: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}, cert: certificate.cert}
 	if judgesItself() {
 		peer.serveQuicGo(t, certificate, handler)
 	} else {
-		peer.runTitan(t, certificate, startUpstream(t, handler))
+		peer.runTitan(t, certificate, setting, startUpstream(t, handler))
 	}
 	return peer
 }
@@ -98,6 +104,7 @@ listeners:
   - address: "%[1]s"
     protocols: [h3, h2, h1]
     tls: { certificates: { cert: site.pem, key: site.key } }
+    %[4]s
 admin: off
 limits: { head: %[2]d }
 routes:
@@ -108,12 +115,12 @@ upstreams:
   calls: { endpoints: "%[3]s", protocol: h2 }
 `
 
-func (p *peer) runTitan(t *testing.T, certificate certificate, upstream string) {
+func (p *peer) runTitan(t *testing.T, certificate certificate, setting, upstream string) {
 	t.Helper()
 	folder := t.TempDir()
 	write(t, filepath.Join(folder, "site.pem"), certificate.cert)
 	write(t, filepath.Join(folder, "site.key"), certificate.key)
-	p.runTitanWith(t, folder, fmt.Sprintf(configuration, p.address, headLimit, upstream))
+	p.runTitanWith(t, folder, fmt.Sprintf(configuration, p.address, headLimit, upstream, setting))
 }
 
 // runTitanWith runs a gateway with this configuration, in a folder with what that names.

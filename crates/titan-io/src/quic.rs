@@ -15,6 +15,7 @@
 //! | [`Predecessors`] | from one process to the one before it |
 //! | `token` | what clients show that have validated their address |
 //! | [`QuicServer`] | how handshakes are held, and what a client may use |
+//! | `returning` | which tokens of clients that come back were used |
 //! | [`Link`] | HTTP/3 on a connection of QUIC |
 //! | [`Endpoint`] | the connections of one socket |
 //! | `audit` | what a peer costs below HTTP/3 |
@@ -30,6 +31,7 @@ mod ids;
 mod line;
 mod link;
 mod refused;
+mod returning;
 mod server;
 mod socket;
 mod token;

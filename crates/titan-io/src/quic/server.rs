@@ -1,5 +1,6 @@
 //! How handshakes are held, and what a client may use.
 
+use super::returning::validation_tokens;
 use super::token::TokenKey;
 use crate::tls::ServerTls;
 use aws_lc_rs::{hmac, rand};
@@ -44,7 +45,7 @@ impl QuicServer {
     pub fn new(tls: &ServerTls, limits: &QuicLimits) -> Option<QuicServer> {
         let mut config = ServerConfig::new(tls.quic()?, token_key()?);
         config.transport_config(Arc::new(transport(limits)));
-        config.max_incoming(INCOMING);
+        config.max_incoming(INCOMING).validation_token_config(validation_tokens());
         Some(QuicServer(Arc::new(config)))
     }
 

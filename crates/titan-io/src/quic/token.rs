@@ -1,5 +1,6 @@
-//! Tokens of Retry packets (RFC 9000 section 8.1.2): sealed with a key that only this process has, and marked, so that the process after
-//! it sees that they are not of another server, which a client may have visited under the same name.
+//! Tokens of clients that have validated their addresses (RFC 9000 section 8.1): sealed with a key that only this process has. Those of
+//! Retry packets are marked as well, so that the process after it sees whose they are, and that they are not of another server, which a
+//! client may have visited under the same name. Those of clients that come back are not: these begin anew, with whichever process.
 
 use aws_lc_rs::hkdf;
 use quinn_proto::crypto::{AeadKey, CryptoError, HandshakeTokenKey};
@@ -10,6 +11,8 @@ pub(super) struct TokenKey(hkdf::Prk);
 /// The key of one token.
 struct MarkingKey(Box<dyn AeadKey>);
 
+/// What a token begins with, before it is sealed, that is not of a Retry packet.
+const RETURNING: u8 = 1;
 /// What stands behind what is sealed, with the nonce behind it. Random once, and the same for all processes of all versions.
 const MARK: [u8; 8] = [0x9b, 0x4e, 0xd1, 0x27, 0x60, 0xf3, 0x8a, 0x15];
 const NONCE: usize = 16;
@@ -20,7 +23,7 @@ impl TokenKey {
     }
 }
 
-/// Whether a process of this program has made a token.
+/// Whether a process of this program has made a token for a Retry packet.
 pub(super) fn is_marked(token: &[u8]) -> bool {
     token.len().checked_sub(NONCE).is_some_and(|end| token[..end].ends_with(&MARK))
 }
@@ -33,8 +36,11 @@ impl HandshakeTokenKey for TokenKey {
 
 impl AeadKey for MarkingKey {
     fn seal(&self, data: &mut Vec<u8>, additional_data: &[u8]) -> Result<(), CryptoError> {
+        let is_marked = data.first() != Some(&RETURNING);
         self.0.seal(data, additional_data)?;
-        data.extend_from_slice(&MARK);
+        if is_marked {
+            data.extend_from_slice(&MARK);
+        }
         Ok(())
     }
 
@@ -43,12 +49,8 @@ impl AeadKey for MarkingKey {
         data: &'a mut [u8],
         additional_data: &[u8],
     ) -> Result<&'a mut [u8], CryptoError> {
-        let end = data.len().checked_sub(MARK.len()).ok_or(CryptoError)?;
-        let (sealed, mark) = data.split_at_mut(end);
-        if *mark != MARK {
-            return Err(CryptoError);
-        }
-        self.0.open(sealed, additional_data)
+        let end = data.strip_suffix(&MARK).map_or(data.len(), <[u8]>::len);
+        self.0.open(&mut data[..end], additional_data)
     }
 }
 
@@ -70,6 +72,16 @@ mod tests {
         };
         assert_eq!(open(&own, &sealed).as_deref(), Some(&b"token"[..]));
         assert_eq!(open(&other, &sealed), None);
-        assert!((0..sealed.len()).all(|end| open(&own, &sealed[..end]).is_none()));
+        let whole = sealed.len() - MARK.len();
+        assert!((0..whole).all(|end| open(&own, &sealed[..end]).is_none()));
+    }
+
+    #[test]
+    fn one_of_a_client_that_comes_back_has_no_mark() {
+        let (key, nonce) = (TokenKey::new(&[1; 64]), [7; NONCE]);
+        let mut sealed = vec![RETURNING, 2, 3];
+        key.aead_from_hkdf(&nonce).seal(&mut sealed, &[]).unwrap();
+        assert!(!is_marked(&[&sealed[..], &nonce].concat()));
+        assert_eq!(key.aead_from_hkdf(&nonce).open(&mut sealed, &[]).unwrap(), [RETURNING, 2, 3]);
     }
 }
