@@ -232,13 +232,15 @@ impl Link {
         mut unread: Unread,
     ) -> Result<Option<(Event, Bytes)>, Fatal> {
         let is_request = id(stream).dir() == Dir::Bi;
+        let mut wants_more = false;
         loop {
             if is_request && self.h3.is_blocked(stream) {
                 self.hold_back(stream);
                 self.unread.insert(stream, unread);
                 return Ok(None);
             }
-            let has_more = self.read_ahead(stream, &mut unread);
+            wants_more |= unread.bytes.is_empty();
+            let has_more = self.read_ahead(stream, &mut unread, wants_more);
             let is_last = unread.end == End::Last && unread.ahead.is_none();
             let (count, event) = match is_request {
                 true => self.h3.read(stream, &unread.bytes, is_last)?,
@@ -257,10 +259,10 @@ impl Link {
                 }
                 continue;
             }
-            if count > 0 || has_more {
-                continue;
+            if count == 0 && wants_more && !has_more {
+                return self.pause(stream, unread, is_request);
             }
-            return self.pause(stream, unread, is_request);
+            wants_more = count == 0;
         }
     }
 
@@ -293,10 +295,12 @@ impl Link {
         Ok(event.map(|event| (event, Bytes::new())))
     }
 
-    /// Takes what has come of a stream: what is at hand, and what follows it, to see whether that is all. Whether there is something new.
-    fn read_ahead(&mut self, stream: StreamId, unread: &mut Unread) -> bool {
+    /// Takes what has come of a stream, as far as it is needed: what follows what is at hand, to see whether that is all, and puts it
+    /// behind that only where it `wants_more`. Otherwise what is at hand would grow with each short frame in it, beyond the windows. Whether
+    /// there is something new.
+    fn read_ahead(&mut self, stream: StreamId, unread: &mut Unread, wants_more: bool) -> bool {
         let mut has_more = false;
-        if let Some(ahead) = unread.ahead.take() {
+        if let Some(ahead) = unread.ahead.take_if(|_| wants_more) {
             unread.bytes.append(ahead);
             has_more = true;
         }
@@ -310,7 +314,7 @@ impl Link {
         };
         while unread.ahead.is_none() {
             match chunks.next(usize::MAX) {
-                Ok(Some(chunk)) if has_more => {
+                Ok(Some(chunk)) if has_more || !wants_more => {
                     self.moved += chunk.bytes.len() as u64;
                     unread.ahead = Some(chunk.bytes);
                 }
