@@ -227,10 +227,15 @@ func (k *tickets) Put(name string, session *tls.ClientSessionState) {
 // visited has been at the peer once, and returns what leads to a resumed session.
 func visited(t *testing.T, peer *peer) *tls.Config {
 	t.Helper()
+	return visitedWith(t, peer, clientConfig())
+}
+
+func visitedWith(t *testing.T, peer *peer, quic *quic.Config) *tls.Config {
+	t.Helper()
 	tickets := &tickets{ClientSessionCache: tls.NewLRUClientSessionCache(4), came: make(chan struct{})}
 	config := peer.tls()
 	config.ClientSessionCache = tickets
-	client := speak(peer.dialQUIC(t, config, clientConfig()))
+	client := speak(peer.dialQUIC(t, config, quic))
 	client.goesOn(t)
 	if client.conn.ConnectionState().TLS.DidResume {
 		t.Error("the first session is resumed")

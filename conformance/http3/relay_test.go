@@ -12,9 +12,7 @@ import (
 func TestAddressChangesOnTheWay(t *testing.T) {
 	peer := start(t, alive(echo))
 	relay := startRelay(t, peer.address)
-	through := *peer
-	through.address = relay.near.LocalAddr().(*net.UDPAddr)
-	client := through.dial(t)
+	client := relay.of(peer).dial(t)
 	client.goesOn(t)
 	for change := range uint64(8) {
 		relay.move()
@@ -35,6 +33,11 @@ type relay struct {
 	client *net.UDPAddr
 	// far is what the peer sees as the client.
 	far *net.UDPConn
+	// sent is what the client has sent.
+	sent [][]byte
+	// holds says that what the peer sends is held back, in held.
+	holds bool
+	held  [][]byte
 }
 
 func startRelay(t *testing.T, peer *net.UDPAddr) *relay {
@@ -53,6 +56,13 @@ func startRelay(t *testing.T, peer *net.UDPAddr) *relay {
 		relay.far.Close()
 	})
 	return relay
+}
+
+// of is the peer as it is reached through the relay.
+func (r *relay) of(peer *peer) *peer {
+	through := *peer
+	through.address = r.near.LocalAddr().(*net.UDPAddr)
+	return &through
 }
 
 // move gives the client another address; what still comes to the old one is lost.
@@ -81,6 +91,7 @@ func (r *relay) out() {
 		}
 		r.lock.Lock()
 		r.client = client
+		r.sent = append(r.sent, bytes.Clone(datagram[:n]))
 		r.far.Write(datagram[:n])
 		r.lock.Unlock()
 	}
@@ -95,8 +106,30 @@ func (r *relay) back(far *net.UDPConn) {
 			return
 		}
 		r.lock.Lock()
-		client := r.client
+		if r.holds {
+			r.held = append(r.held, bytes.Clone(datagram[:n]))
+		} else {
+			r.near.WriteToUDP(datagram[:n], r.client)
+		}
 		r.lock.Unlock()
-		r.near.WriteToUDP(datagram[:n], client)
 	}
+}
+
+// hold keeps back what the peer sends, until release.
+func (r *relay) hold() {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.holds = true
+}
+
+// release passes on what was held, and returns what the client has sent until now.
+func (r *relay) release() [][]byte {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.holds = false
+	for _, datagram := range r.held {
+		r.near.WriteToUDP(datagram, r.client)
+	}
+	r.held = nil
+	return r.sent
 }

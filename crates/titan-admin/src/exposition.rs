@@ -47,7 +47,7 @@ use things::Things;
 use titan_observe::events::Dropped;
 use titan_proxy::{Cells, Counter, Metrics, ProcessFigures, Status};
 
-const OF_WORKER: [Family; 23] = [
+const OF_WORKER: [Family; 24] = [
     Family::counter("titan_connections_accepted_total", "Client connections accepted."),
     Family::counter("titan_connections_closed_total", "Client connections closed."),
     Family::counter(
@@ -93,6 +93,10 @@ const OF_WORKER: [Family; 23] = [
     Family::counter("titan_quic_retries_total", "Clients asked to validate their address first."),
     Family::counter("titan_quic_packets_lost_total", "Packets lost on their way to clients."),
     Family::counter("titan_quic_migrations_total", "Changes of the addresses of clients."),
+    Family::counter(
+        "titan_http3_early_requests_total",
+        "HTTP/3 requests served before the handshake was complete.",
+    ),
 ];
 
 /// What is open: a gauge, and where [`OF_WORKER`] has what was opened and what was closed again.
@@ -365,6 +369,7 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         quic_round_trips: _,
         h3_streams_opened,
         h3_streams_closed,
+        h3_early_requests,
         streams_opened,
         streams_closed,
         tunnels_opened,
@@ -418,5 +423,6 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         quic_retries.get(),
         quic_lost.get(),
         quic_migrations.get(),
+        h3_early_requests.get(),
     ]
 }

@@ -8,7 +8,7 @@ use crate::location::{Location, Span};
 use crate::node::Node;
 use crate::quantity::Cap;
 use crate::read::{At, Read, Reading, at, default, optional, required};
-use crate::readers::{cap, duration, one_or_list, short_for, switch_or, whole, words};
+use crate::readers::{boolean, cap, duration, one_or_list, short_for, switch_or, whole, words};
 use crate::section::{section, section_of};
 use crate::share::{Share, shares};
 use crate::tls::{Tls, tls};
@@ -36,6 +36,8 @@ pub struct Listener {
     pub alt_svc: Option<AltSvc>,
     /// Handshakes of QUIC under way, over all workers, above which clients have to validate their addresses.
     pub retry_above: u32,
+    /// Whether requests of HTTP/3 may come before the handshake is complete.
+    pub early_data: bool,
     /// The port of HTTPS that every request is sent to instead of being served.
     pub redirect_to_https: Option<NonZeroU16>,
     /// Connections open at the same moment, over all workers.
@@ -116,6 +118,14 @@ section! {
         /// sent to their address, which takes them a round trip (RFC 9000 section 8.1.2): packets with made-up addresses cost next to
         /// nothing then. `0` has all clients do that. Without `h3` it means nothing.
         pub(crate) retry_above: u32 = default("1024", whole(0..=MAX_CONNECTIONS)),
+        /// Serves requests of HTTP/3 that clients who were here before send with their first packets (0-RTT, RFC 9001 section 4.6): they
+        /// wait a round trip less. Until the handshake is complete, others can replay such a request. So only requests with a safe
+        /// method, such as GET, and without a body go upstream at once, with `Early-Data: 1` (RFC 8470): an upstream that does not want
+        /// to serve one twice responds with 425, and the client repeats it. All others wait for the handshake, and so do those from an
+        /// address for which the client has no token of an earlier connection: it may be made up. The gateway keeps the sessions of
+        /// clients of HTTP/3 itself then, up to 16,384 in some 5 MiB, and resumes each once; a restart forgets them. Only with `h3`, and
+        /// without `client_certificates`.
+        pub(crate) early_data: bool = default("false", boolean()),
         /// Open connections, over all workers; beyond this, new ones are closed. The last eighth is reserved for
         /// clients with few connections, so that no single client takes them all; addresses in
         /// `forwarding.trusted_proxies` are exempt from that. An idle connection costs about 1 KiB, with HTTP/2 about 5
@@ -175,6 +185,7 @@ fn draft(fields: ListenerFields, node: &Node, to: &mut Reading<'_>) -> Option<Li
         protocols,
         alt_svc,
         retry_above,
+        early_data,
         redirect_to_https,
         max_connections,
         max_connections_per_client,
@@ -198,6 +209,9 @@ fn draft(fields: ListenerFields, node: &Node, to: &mut Reading<'_>) -> Option<Li
         let error = Diagnostic::error(node.key_span("protocols"), why);
         let error = error.label("`h3` is HTTP/3").also(node.key_span(key), "of this listener");
         return to.fail(error.help(help));
+    }
+    if early_data {
+        check_early_data(protocols, tls.as_ref(), node, to);
     }
     let above = [
         ("tls", tls.is_some()),
@@ -223,6 +237,7 @@ fn draft(fields: ListenerFields, node: &Node, to: &mut Reading<'_>) -> Option<Li
         protocols,
         alt_svc: alt_svc.filter(|_| protocols.h3),
         retry_above,
+        early_data,
         redirect_to_https,
         max_connections,
         max_connections_per_client,
@@ -254,6 +269,28 @@ fn no_http3(
             "put `h3` on a separate listener without `proxy_protocol`",
         )),
         _ => None,
+    }
+}
+
+/// Early data needs QUIC, and clients that nothing is asked of.
+fn check_early_data(
+    protocols: Option<Protocols>,
+    tls: Option<&Tls>,
+    node: &Node,
+    to: &mut Reading<'_>,
+) {
+    let span = node.key_span("early_data");
+    if !protocols.is_some_and(|protocols| protocols.h3) {
+        let error = Diagnostic::error(span, "early data is taken in HTTP/3 alone");
+        let error = error.label("this listener does not speak HTTP/3");
+        to.add(error.help("add `h3` to `protocols`, or leave `early_data` out"));
+    } else if tls.is_some_and(|tls| tls.client_certificates.is_some()) {
+        let error = Diagnostic::error(span, "a replay would pass for the client of a certificate");
+        let error = error.label("early data can be replayed");
+        let error = error.also(node.key_span("tls"), "`client_certificates` are asked for here");
+        to.add(error.help(
+            "put clients with certificates on a separate listener, or leave `early_data` out",
+        ));
     }
 }
 

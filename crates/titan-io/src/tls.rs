@@ -7,6 +7,7 @@ mod credentials;
 mod hello;
 mod identity;
 mod server;
+mod sessions;
 mod tickets;
 mod verifiers;
 

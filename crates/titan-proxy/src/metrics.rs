@@ -76,6 +76,8 @@ pub struct Cells {
     pub h3_streams_opened: Counter,
     /// Those of them that are over.
     pub h3_streams_closed: Counter,
+    /// Requests of HTTP/3 that were served before the handshake was complete.
+    pub h3_early_requests: Counter,
     /// Streams of HTTP/2 that clients opened.
     pub streams_opened: Counter,
     /// Those of them that are over.
@@ -194,6 +196,7 @@ impl Cells {
             quic_round_trips: Histogram::default(),
             h3_streams_opened: Counter::default(),
             h3_streams_closed: Counter::default(),
+            h3_early_requests: Counter::default(),
             streams_opened: Counter::default(),
             streams_closed: Counter::default(),
             tunnels_opened: Counter::default(),

@@ -517,6 +517,7 @@ fn quic_limits(limits: &Limits, timeouts: &Timeouts) -> QuicLimits {
         streams: limits.streams.get(),
         stream_window: limits.stream_window.as_u32(),
         connection_window: limits.connection_window.as_u32(),
+        head: limits.head.as_u32(),
         send_window: SEND_WINDOW,
         idle: timeouts.idle,
     }

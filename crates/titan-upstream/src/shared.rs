@@ -104,6 +104,7 @@ impl Sharing {
         let window = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
         let quic = ClientTransport::new(&QuicLimits {
             streams: 0,
+            head: window(h3.sections.head),
             stream_window: window(h3.stream_window),
             connection_window: window(h3.connection_window),
             send_window: SEND_WINDOW,

@@ -416,6 +416,7 @@ fn every_family_is_there() {
     titan_http3_connections_closed_total counter
     titan_http3_connections_open gauge
     titan_http3_connections_opened_total counter
+    titan_http3_early_requests_total counter
     titan_http3_streams_closed_total counter
     titan_http3_streams_open gauge
     titan_http3_streams_opened_total counter

@@ -154,7 +154,7 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ("listener", &[
         ("name", Mark::Neutral), ("address", Mark::Exposure), ("proxy_protocol", Mark::Other), ("tls", Mark::Need),
         ("tls_routes", Mark::Other), ("tcp", Mark::Other), ("redirect_to_https", Mark::Need), ("protocols", Mark::Grant),
-        ("alt_svc", Mark::Neutral), ("retry_above", Mark::Larger),
+        ("alt_svc", Mark::Neutral), ("retry_above", Mark::Larger), ("early_data", Mark::Scale(OFF)),
         ("max_connections", Mark::Larger), ("max_connections_per_client", Mark::Larger),
     ]),
     ("proxy_protocol", &[("from", Mark::Grant)]),

@@ -147,6 +147,7 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     ("listener", "alt_svc", h3!("alt_svc: false"), "h3: true }, alt_svc: None"),
     ("listener", "retry_above", h3!("retry_above: 0"), "retry_above: 0,"),
+    ("listener", "early_data", h3!("early_data: true"), "early_data: true"),
     (
         "alt_svc",
         "max_age",

@@ -297,10 +297,11 @@ impl Endpoint {
     pub fn accept(self: &Rc<Self>, arrival: Arrival, limits: titan_h3::Limits) -> Option<Accepted> {
         let mut out = self.out.borrow_mut();
         out.clear();
+        let is_validated = arrival.is_validated();
         let accepted = self.inner.borrow_mut().accept(arrival.0, Instant::now(), &mut out, None);
         match accepted {
             Ok((handle, quic)) => {
-                let mux = Mux::new(Link::server(quic, limits), Side::Downstream);
+                let mux = Mux::new(Link::server(quic, limits, is_validated), Side::Downstream);
                 self.connections.borrow_mut().insert(handle, Rc::clone(&mux));
                 Some(Accepted { endpoint: Rc::clone(self), handle, mux })
             }

@@ -3,10 +3,8 @@
 use super::audit::{Audit, LineFigures};
 use super::endpoint::Accepted;
 use super::link::Link;
-use super::refused::refused;
 use crate::clock::{Clock, CoarseInstant};
 use crate::mux::Mux;
-use crate::tls::Refused;
 use quinn_proto::Transmit;
 use std::future::Future;
 use std::pin::Pin;
@@ -80,7 +78,8 @@ impl Line {
         &self.accepted.mux
     }
 
-    /// Waits until the handshake is complete; nothing is read of what comes behind it. False where it has failed.
+    /// Waits until the handshake is complete, or early data has come; nothing is read of that, or of what comes behind. False where the
+    /// handshake has failed.
     pub fn poll_connected(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         self.accepted.mux.set_driver(cx);
         loop {
@@ -135,11 +134,6 @@ impl Line {
     /// Ends the connection; nothing happens where it has ended.
     pub fn close(&mut self, code: Code) {
         self.accepted.mux.connection().close(code, "");
-    }
-
-    /// Why the handshake has failed, as far as that is known.
-    pub fn refused(&self) -> Refused {
-        refused(self.accepted.mux.connection().lost.as_ref())
     }
 
     /// Ends the connection, and tells the peer once.

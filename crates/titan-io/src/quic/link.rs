@@ -1,15 +1,19 @@
 //! HTTP/3 on a connection of QUIC: what has come on its streams goes to the mapping, and what that has to send to the streams.
 
+mod protocol;
+
+use super::refused::refused;
 use super::unread::{End, Unread};
-use crate::mux::{ClientProtocol, Farewell, Mux, Protocol};
+use crate::mux::Mux;
+use crate::tls::Refused;
 use bytes::Bytes;
 use quinn_proto::{ConnectionError, Dir, ReadError, StreamEvent, VarInt, WriteError};
 use std::collections::VecDeque;
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 use titan_h3::{Code, Event, Fatal, Transport};
-use titan_http::section::Destination;
+use titan_http::Fields;
 use titan_http::stream::{StreamId, StreamMap};
-use titan_http::{Fields, RequestHead, ResponseHead};
 
 /// A connection of QUIC, and HTTP/3 on it.
 pub struct Link {
@@ -31,6 +35,12 @@ pub struct Link {
     pub(super) streams: u64,
     /// Bytes that were read from streams, and written to them.
     pub(super) moved: u64,
+    /// Whether the client is served before its handshake is complete: not at an address that it may have made up.
+    may_be_early: bool,
+    /// Whether the handshake is complete.
+    is_confirmed: bool,
+    /// Who waits for that.
+    unconfirmed: Vec<Waker>,
     /// Whether it is among those that wait until the kernel takes more.
     pub(super) awaits_room: bool,
     /// The stream of the next request of this side, where the server takes one.
@@ -46,16 +56,20 @@ const LATE: u32 = 2;
 
 impl Link {
     /// A client's connection whose handshake has begun.
-    pub(super) fn server(quic: quinn_proto::Connection, limits: titan_h3::Limits) -> Link {
-        Link::of(quic, titan_h3::Connection::server(limits))
+    pub(super) fn server(
+        quic: quinn_proto::Connection,
+        limits: titan_h3::Limits,
+        is_validated: bool,
+    ) -> Link {
+        Link::of(quic, titan_h3::Connection::server(limits), is_validated)
     }
 
     /// A connection to a server whose handshake has begun.
     pub(super) fn client(quic: quinn_proto::Connection, limits: titan_h3::Limits) -> Link {
-        Link::of(quic, titan_h3::Connection::client(limits))
+        Link::of(quic, titan_h3::Connection::client(limits), false)
     }
 
-    fn of(quic: quinn_proto::Connection, h3: titan_h3::Connection) -> Link {
+    fn of(quic: quinn_proto::Connection, h3: titan_h3::Connection, may_be_early: bool) -> Link {
         Link {
             quic,
             h3,
@@ -68,6 +82,9 @@ impl Link {
             newest: None,
             streams: 0,
             moved: 0,
+            may_be_early,
+            is_confirmed: false,
+            unconfirmed: Vec::new(),
             awaits_room: false,
             is_drained: false,
             lost: None,
@@ -137,17 +154,69 @@ impl Link {
         has_closed || self.quic.is_drained()
     }
 
-    /// Goes on until the handshake is complete. Whether it is; what has happened behind it is told later.
+    /// Goes on until the handshake is complete, or a stream has begun by early data from an address that is validated. Whether that is so;
+    /// what has happened behind it is told later.
     pub(super) fn hold_handshake(&mut self) -> bool {
         while let Some(event) = self.quic.poll() {
             match event {
-                quinn_proto::Event::Connected => return true,
+                quinn_proto::Event::Connected => {
+                    self.confirm();
+                    return true;
+                }
+                quinn_proto::Event::Stream(StreamEvent::Opened { dir }) => {
+                    self.accept(dir);
+                    if self.may_be_early {
+                        return true;
+                    }
+                }
                 quinn_proto::Event::ConnectionLost { reason } => self.lost = Some(reason),
-                // A stream could only have begun by early data, which is not taken.
                 _ => {}
             }
         }
         false
+    }
+
+    /// Whether the handshake is complete. What comes before that is early data.
+    pub fn is_confirmed(&self) -> bool {
+        self.is_confirmed
+    }
+
+    /// Waits until it is.
+    pub fn poll_confirmed(&mut self, cx: &Context<'_>) -> Poll<()> {
+        if self.is_confirmed {
+            return Poll::Ready(());
+        }
+        if !self.unconfirmed.iter().any(|waiting| waiting.will_wake(cx.waker())) {
+            self.unconfirmed.push(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    fn confirm(&mut self) {
+        self.is_confirmed = true;
+        self.unconfirmed.drain(..).for_each(Waker::wake);
+    }
+
+    /// Why the handshake has failed, as far as that is known.
+    pub fn refused(&self) -> Refused {
+        refused(self.lost.as_ref())
+    }
+
+    /// Ends the connection of a client that was served and does not complete its handshake.
+    pub fn give_up(&mut self) {
+        self.lost.get_or_insert(ConnectionError::LocallyClosed);
+        self.close(Code::NoError, "");
+    }
+
+    /// Takes the streams that the peer has opened.
+    fn accept(&mut self, dir: Dir) {
+        while let Some(stream) = self.quic.streams().accept(dir) {
+            self.readable.push_back(number(stream));
+            self.streams += 1;
+            if dir == Dir::Bi {
+                self.newest = Some(number(stream));
+            }
+        }
     }
 
     /// The next event, and what it tells of where that is data. None where everything that has come was read.
@@ -174,15 +243,8 @@ impl Link {
     fn take(&mut self, event: quinn_proto::Event) -> Result<Option<Event>, Fatal> {
         match event {
             quinn_proto::Event::ConnectionLost { reason } => self.lost = Some(reason),
-            quinn_proto::Event::Stream(StreamEvent::Opened { dir }) => {
-                while let Some(stream) = self.quic.streams().accept(dir) {
-                    self.readable.push_back(number(stream));
-                    self.streams += 1;
-                    if dir == Dir::Bi {
-                        self.newest = Some(number(stream));
-                    }
-                }
-            }
+            quinn_proto::Event::Connected => self.confirm(),
+            quinn_proto::Event::Stream(StreamEvent::Opened { dir }) => self.accept(dir),
             quinn_proto::Event::Stream(StreamEvent::Readable { id }) => {
                 return self.on_readable(number(id), id);
             }
@@ -296,8 +358,8 @@ impl Link {
     }
 
     /// Takes what has come of a stream, as far as it is needed: what follows what is at hand, to see whether that is all, and puts it
-    /// behind that only where it `wants_more`. Otherwise what is at hand would grow with each short frame in it, beyond the windows. Whether
-    /// there is something new.
+    /// behind that only where it `wants_more`. Otherwise what is at hand would grow with each short frame in it, beyond the windows.
+    /// Whether there is something new.
     fn read_ahead(&mut self, stream: StreamId, unread: &mut Unread, wants_more: bool) -> bool {
         let mut has_more = false;
         if let Some(ahead) = unread.ahead.take_if(|_| wants_more) {
@@ -401,105 +463,6 @@ impl Mux<Link> {
     pub(super) fn flush(&self) {
         self.connection().flush();
         self.wake_unblocked();
-    }
-}
-
-impl Protocol for Link {
-    fn send_response(
-        &mut self,
-        stream: StreamId,
-        head: &ResponseHead,
-        length: Option<u64>,
-        end: bool,
-    ) {
-        self.h3.send_response(stream, head, length, end);
-    }
-
-    fn send_data(&mut self, stream: StreamId, data: &[u8], end: bool) -> usize {
-        self.h3.send_data(stream, data, end)
-    }
-
-    fn send_trailers(&mut self, stream: StreamId, fields: &Fields) {
-        self.h3.send_trailers(stream, fields);
-    }
-
-    fn is_sending(&self, stream: StreamId) -> bool {
-        self.h3.is_sending(stream)
-    }
-
-    fn release(&mut self, stream: StreamId, count: usize) {
-        self.h3.release(stream, count);
-        self.let_go();
-    }
-
-    fn set_aside(&mut self, stream: StreamId, count: usize) {
-        self.release(stream, count);
-    }
-
-    fn reset(&mut self, stream: StreamId, farewell: Farewell) {
-        let code = match farewell {
-            Farewell::Responded => Code::NoError,
-            Farewell::Failed => Code::Internal,
-            Farewell::Cancelled => Code::RequestCancelled,
-        };
-        self.h3.reset(stream, code);
-        self.unread.remove(&stream);
-    }
-
-    fn forgive_reset(&mut self) {
-        self.h3.forgive_reset();
-    }
-
-    fn charge_for_stall(&mut self, stalls: u32) {
-        let _ = self.h3.charge(self.h3.limits().flood_budget / stalls + 1);
-    }
-
-    fn next_unblocked(&mut self) -> Option<StreamId> {
-        self.h3.next_unblocked()
-    }
-}
-
-impl ClientProtocol for Link {
-    fn can_open(&mut self) -> bool {
-        if self.h3.is_leaving() || self.lost.is_some() {
-            return false;
-        }
-        // The only way to learn it is to open one; nothing of that is sent before something is sent on it.
-        self.spare = self.spare.or_else(|| self.quic.streams().open(Dir::Bi).map(number));
-        self.spare.is_some()
-    }
-
-    fn send_request(
-        &mut self,
-        head: &RequestHead,
-        to: Destination<'_>,
-        length: Option<u64>,
-        end: bool,
-    ) -> Option<StreamId> {
-        let stream = self.can_open().then(|| self.spare.take()).flatten()?;
-        self.h3.send_request(stream, head, to, length, end);
-        Some(stream)
-    }
-
-    fn open_streams(&self) -> usize {
-        self.h3.open_streams()
-    }
-
-    fn most_streams(&self) -> u32 {
-        self.h3.limits().streams
-    }
-
-    fn ping(&mut self) {
-        // It is sent when the connection moves next.
-        self.quic.ping();
-    }
-
-    fn is_leaving(&self) -> bool {
-        self.h3.is_leaving()
-    }
-
-    fn is_over(&self) -> bool {
-        self.h3.is_over()
     }
 }
 

@@ -17,10 +17,21 @@ pub struct QuicLimits {
     pub stream_window: u32,
     /// The same for all streams together.
     pub connection_window: u32,
+    /// Bytes of the head of a request.
+    pub head: u32,
     /// Bytes that were sent, and which the client has not acknowledged.
     pub send_window: u64,
     /// How long nothing may come from the client.
     pub idle: Duration,
+}
+
+impl QuicLimits {
+    /// What a client remembers, and sends early data by.
+    fn remembered(&self) -> Vec<u8> {
+        let QuicLimits { streams, stream_window, connection_window, head, send_window: _, idle: _ } =
+            self;
+        [streams, stream_window, connection_window, head].map(|it| it.to_be_bytes()).concat()
+    }
 }
 
 /// How handshakes are held, and what a client may use.
@@ -41,9 +52,11 @@ const CRYPTO_BUFFER: usize = 64 << 10;
 const INCOMING: usize = 64;
 
 impl QuicServer {
-    /// Handshakes as the listener holds them, with these bounds. None where the listener allows no suite of TLS 1.3 that QUIC can use.
-    pub fn new(tls: &ServerTls, limits: &QuicLimits) -> Option<QuicServer> {
-        let mut config = ServerConfig::new(tls.quic()?, token_key()?);
+    /// Handshakes as the listener holds them, with these bounds, and with early data or without. None where the listener allows no suite of
+    /// TLS 1.3 that QUIC can use.
+    pub fn new(tls: &ServerTls, limits: &QuicLimits, early_data: bool) -> Option<QuicServer> {
+        let early = early_data.then(|| limits.remembered());
+        let mut config = ServerConfig::new(tls.quic(early)?, token_key()?);
         config.transport_config(Arc::new(transport(limits)));
         config.max_incoming(INCOMING).validation_token_config(validation_tokens());
         Some(QuicServer(Arc::new(config)))

@@ -2,6 +2,7 @@
 
 use super::credentials::{BadCredentials, ByName, Files, Revocations, Validity, bad};
 use super::identity::{Identity, sha256};
+use super::sessions::{Sessions, SessionsWithin};
 use super::tickets::{DIGEST, TicketSecrets, Tickets};
 use super::{Alpn, H2, H3, HTTP11, Refused};
 use quinn_proto::crypto::rustls::QuicServerConfig;
@@ -29,6 +30,8 @@ pub struct ServerTls {
     config: Arc<ServerConfig>,
     /// What `config` makes tickets with.
     tickets: Arc<Tickets>,
+    /// What clients of QUIC resume that may send early data.
+    sessions: Arc<Sessions>,
     /// `None` if client certificates are not requested.
     clients: Option<ClientVerifier>,
     /// When its own certificates are valid.
@@ -63,7 +66,8 @@ impl ServerTls {
         let tickets = Arc::new(Tickets::new().map_err(no_keys)?);
         config.ticketer = Arc::clone(&tickets) as _;
         let validity = Validity::all(&tls.certificates, files);
-        Ok(ServerTls { config: Arc::new(config), tickets, clients, validity })
+        let sessions = Arc::default();
+        Ok(ServerTls { config: Arc::new(config), tickets, sessions, clients, validity })
     }
 
     /// How a server of rare connections performs handshakes: in HTTP/1.1, and without tickets, so that each client is
@@ -125,6 +129,7 @@ impl ServerTls {
         if let (Some(new), Some(old)) = (&mut renewed.clients, &self.clients) {
             new.edition = old.edition;
         }
+        renewed.sessions = Arc::clone(&self.sessions);
         Ok(renewed.with(Arc::clone(&self.tickets)))
     }
 
@@ -166,11 +171,20 @@ impl ServerTls {
         }
     }
 
-    /// The same for handshakes of QUIC, which are always of TLS 1.3, and agree on HTTP/3. None where no suite of that is allowed.
-    pub(crate) fn quic(&self) -> Option<Arc<QuicServerConfig>> {
+    /// The same for handshakes of QUIC, which are always of TLS 1.3, and agree on HTTP/3. With `early`, clients may send early data, within
+    /// these limits. None where no suite of TLS 1.3 is allowed.
+    pub(crate) fn quic(&self, early: Option<Vec<u8>>) -> Option<Arc<QuicServerConfig>> {
         let mut config = ServerConfig::clone(&self.config);
         config.alpn_protocols = vec![H3.to_vec()];
         config.max_early_data_size = 0;
+        if let Some(limits) = early {
+            // QUIC has limits of its own (RFC 9001 section 4.6.1).
+            config.max_early_data_size = u32::MAX;
+            // A ticket could be used again, a session that is kept here cannot.
+            config.ticketer = Arc::new(NoTickets);
+            let sessions = Arc::clone(&self.sessions);
+            config.session_storage = Arc::new(SessionsWithin { sessions, limits });
+        }
         // Initial packets are protected with this suite, whatever is agreed on (RFC 9001 section 5.2).
         let suites = aws_lc_rs::ALL_CIPHER_SUITES.iter().filter_map(SupportedCipherSuite::tls13);
         let initial = suites

@@ -89,6 +89,14 @@ impl ServerProtocol for Link {
     fn streams(cells: &Cells) -> [&Counter; 2] {
         [&cells.h3_streams_opened, &cells.h3_streams_closed]
     }
+
+    fn is_early(&self) -> bool {
+        !self.is_confirmed()
+    }
+
+    fn poll_confirmed(&mut self, cx: &Context<'_>) -> Poll<()> {
+        Link::poll_confirmed(self, cx)
+    }
 }
 
 /// A client connection and how far it has come.

@@ -43,6 +43,16 @@ pub(super) trait ServerProtocol: Protocol + 'static {
 
     /// What counts its streams: those that were opened, and those that are over.
     fn streams(cells: &Cells) -> [&Counter; 2];
+
+    /// Whether the handshake is not complete: what has come may be a replay.
+    fn is_early(&self) -> bool {
+        false
+    }
+
+    /// Waits until the handshake is complete.
+    fn poll_confirmed(&mut self, _: &Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
 }
 
 impl ServerProtocol for titan_h2::Connection {
@@ -138,6 +148,11 @@ async fn serve_stream<P: ServerProtocol>(
             Err(error) => refused = Some(error),
         }
     }
+    if refused.is_none() && shared.mux.connection().is_early() {
+        let has_body = !matches!(length, BodyLength::None | BodyLength::Known(0));
+        let may_repeat = request.method.is_safe() && !has_body && upgrade.is_none();
+        refused = await_turn(&shared, &handle, may_repeat.then_some(&mut *request)).await.err();
+    }
     let outcome = Exchange {
         worker,
         snapshot: &snapshot,
@@ -200,6 +215,25 @@ async fn await_end(
     poll_fn(|cx| match body.poll_data(cx) {
         Poll::Ready(result) => Poll::Ready(result),
         Poll::Pending => timer.poll(cx, deadline).map(|()| Err(Kind::BodyTimeout.into())),
+    })
+    .await
+}
+
+/// Lets a request that does no harm when it is replayed go on before the handshake is complete, and tells its upstream (RFC 8470 section
+/// 5.1). All others wait.
+async fn await_turn<P: ServerProtocol>(
+    shared: &Shared<P>,
+    handle: &StreamHandle<P>,
+    repeatable: Option<&mut RequestHead>,
+) -> Result<(), Error> {
+    let Shared { worker, mux, .. } = shared;
+    if repeatable.is_some_and(|request| request.fields.set_named(b"early-data", b"1").is_ok()) {
+        worker.cells().h3_early_requests.add(1);
+        return Ok(());
+    }
+    poll_fn(|cx| match handle.poll_lost(cx) {
+        Poll::Ready(()) => Poll::Ready(Err(Kind::ClientGone.into())),
+        Poll::Pending => mux.connection().poll_confirmed(cx).map(Ok),
     })
     .await
 }

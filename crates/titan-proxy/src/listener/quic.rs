@@ -5,7 +5,7 @@ use crate::downstream::h3;
 use crate::listener_id::ListenerId;
 use crate::origin::{Origin, PresentedCertificate};
 use crate::worker::{OpenConnection, Worker};
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
@@ -16,7 +16,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use titan_h3::Code;
 use titan_http::Scheme;
-use titan_io::clock::Timer;
+use titan_io::clock::{CoarseInstant, Timer};
 use titan_io::quic::{
     Arrival, Datagrams, Endpoint, EndpointFigures, Line, QuicLimits, QuicServer, take_forwarded,
 };
@@ -121,13 +121,14 @@ struct UdpSide {
 struct Held {
     tls: Arc<ServerTls>,
     limits: QuicLimits,
+    early_data: bool,
     server: QuicServer,
 }
 
 impl Held {
-    fn new(tls: Arc<ServerTls>, limits: QuicLimits) -> Option<Held> {
-        let server = QuicServer::new(&tls, &limits)?;
-        Some(Held { tls, limits, server })
+    fn new(tls: Arc<ServerTls>, limits: QuicLimits, early_data: bool) -> Option<Held> {
+        let server = QuicServer::new(&tls, &limits, early_data)?;
+        Some(Held { tls, limits, early_data, server })
     }
 }
 
@@ -139,7 +140,8 @@ impl UdpSide {
         state: Arc<ListenerState>,
     ) -> io::Result<Option<UdpSide>> {
         let limits = worker.snapshot().quic_limits;
-        let held = state.listener_policy.tls().and_then(|tls| Held::new(tls, limits));
+        let early_data = state.config.load().early_data;
+        let held = state.listener_policy.tls().and_then(|tls| Held::new(tls, limits, early_data));
         let Some(held) = held else { return Ok(None) };
         let (handover, before) = (Arc::clone(&state.handover), Arc::clone(&state.predecessors));
         let endpoint = Endpoint::new(socket, handover, before, held.server.clone())?;
@@ -155,10 +157,12 @@ impl UdpSide {
     fn keep_up(&mut self) -> bool {
         let Some(tls) = self.state.listener_policy.tls() else { return false };
         let limits = self.worker.snapshot().quic_limits;
-        if Arc::ptr_eq(&tls, &self.held.tls) && limits == self.held.limits {
+        let early_data = self.state.config.load().early_data;
+        let Held { tls: held, limits: given, early_data: taken, .. } = &self.held;
+        if Arc::ptr_eq(&tls, held) && limits == *given && early_data == *taken {
             return true;
         }
-        let Some(held) = Held::new(tls, limits) else { return false };
+        let Some(held) = Held::new(tls, limits, early_data) else { return false };
         self.endpoint.configure(&held.server);
         self.held = held;
         true
@@ -190,12 +194,14 @@ impl UdpSide {
         }
         let limits = worker.snapshot().h3_limits;
         let Some(accepted) = endpoint.accept(arrival, limits) else { return };
+        let timer = worker.io.clock.timer();
         let connection = AdmittedQuic {
             line: Line::new(accepted),
             handshake: Some(Handshake::begin(state)),
+            until: timer.clock().deadline(worker.snapshot().timeouts.handshake),
             origin,
             tls: Arc::clone(&self.held.tls),
-            timer: worker.io.clock.timer(),
+            timer,
             permit,
             _open: worker.count_connection(),
             worker: Rc::clone(worker),
@@ -272,6 +278,8 @@ struct AdmittedQuic {
     line: Line,
     /// As long as it is under way.
     handshake: Option<Handshake>,
+    /// Until when it must be complete.
+    until: CoarseInstant,
     origin: Origin,
     tls: Arc<ServerTls>,
     timer: Timer,
@@ -298,10 +306,8 @@ impl Drop for Handshake {
 
 impl AdmittedQuic {
     async fn converse(mut self: Box<Self>) {
-        let is_secured = self.is_secured().await;
-        self.handshake = None;
-        if is_secured {
-            Box::pin(h3::serve(&mut self.line, &self.worker, &self.origin)).await;
+        if self.may_begin().await {
+            self.serve().await;
         }
         let AdmittedQuic { mut line, timer, permit, _open, .. } = *self;
         // A drain does not wait for what follows.
@@ -316,47 +322,80 @@ impl AdmittedQuic {
         drop((line, permit));
     }
 
-    /// Holds the handshake.
-    async fn is_secured(&mut self) -> bool {
-        let AdmittedQuic { line, timer, worker, permit, tls, origin, .. } = self;
-        let deadline = timer.clock().deadline(worker.snapshot().timeouts.handshake);
+    /// Holds the handshake until it is complete, or early data has come. False where it has failed.
+    async fn may_begin(&mut self) -> bool {
+        let AdmittedQuic { line, timer, worker, tls, origin, until, .. } = self;
         let grace = worker.io.grace();
-        let is_connected = poll_fn(|cx| match line.poll_connected(cx) {
-            Poll::Ready(is_connected) => Poll::Ready(is_connected),
+        let has_begun = poll_fn(|cx| match line.poll_connected(cx) {
+            Poll::Ready(has_begun) => Poll::Ready(has_begun),
             Poll::Pending => {
-                let until = deadline.min(worker.io.idle_until(grace));
+                let until = (*until).min(worker.io.idle_until(grace));
                 timer.poll(cx, until).map(|()| false)
             }
         });
-        let policy = &permit.state.listener_policy;
-        let refused = match is_connected.await {
-            false => line.refused(),
-            true => {
-                let mut link = line.mux().connection();
-                // Whether an earlier session goes on is not known: what it has shown is judged as if one did.
-                match tls.identify(link.shown(), true) {
-                    Ok(shown) => {
-                        let server_name = link.server_name();
+        let has_begun = has_begun.await;
+        let mut link = line.mux().connection();
+        let refused = match has_begun {
+            false => link.refused(),
+            // Whether an earlier session goes on is not known: what it has shown is judged as if one did.
+            true => match tls.identify(link.shown(), true) {
+                Ok(shown) => {
+                    let (server_name, is_resumed) = (link.server_name(), !link.is_confirmed());
+                    let agreed = Agreed { is_tls13: true, is_resumed, server_name };
+                    origin.agreed = Some(Rc::new(agreed));
+                    origin.shown = shown.map(PresentedCertificate::new);
+                    if link.is_confirmed() {
                         worker.cells().handshakes[1][0].add(1);
-                        let agreed = Agreed { is_tls13: true, is_resumed: false, server_name };
-                        origin.agreed = Some(Rc::new(agreed));
-                        origin.shown = shown.map(PresentedCertificate::new);
-                        return true;
+                        self.handshake = None;
                     }
-                    Err(refused) => {
-                        link.refuse();
-                        refused
-                    }
+                    return true;
                 }
-            }
+                Err(refused) => {
+                    link.refuse();
+                    refused
+                }
+            },
         };
-        policy.note_refused(&refused);
-        if matches!(refused, Refused::NoCertificate | Refused::Certificate(_)) {
-            worker.cells().certificates_refused.add(1);
-        }
-        worker.cells().handshakes_failed.add(1);
+        drop(link);
+        count_failed(worker, origin, &refused);
+        self.handshake = None;
         // Nothing happens where it has ended.
         line.close(Code::NoError);
         false
     }
+
+    /// Serves the client. Where it has sent early data, its handshake is still under way, and has to be complete in time.
+    async fn serve(&mut self) {
+        let AdmittedQuic { line, timer, worker, origin, handshake, until, .. } = self;
+        let mux = Rc::clone(line.mux());
+        let mut serving = Box::pin(h3::serve(line, worker, origin));
+        poll_fn(|cx| {
+            let served = serving.as_mut().poll(cx);
+            if handshake.is_none() {
+                return served;
+            }
+            let mut link = mux.connection();
+            if link.is_confirmed() {
+                // Early data is taken in sessions that go on alone.
+                worker.cells().handshakes[1][1].add(1);
+                *handshake = None;
+            } else if served.is_ready() || timer.poll(cx, *until).is_ready() {
+                count_failed(worker, origin, &link.refused());
+                *handshake = None;
+                link.give_up();
+                drop(link);
+                mux.wake_driver();
+            }
+            served
+        })
+        .await;
+    }
+}
+
+fn count_failed(worker: &Worker, origin: &Origin, refused: &Refused) {
+    origin.listener_policy.note_refused(refused);
+    if matches!(refused, Refused::NoCertificate | Refused::Certificate(_)) {
+        worker.cells().certificates_refused.add(1);
+    }
+    worker.cells().handshakes_failed.add(1);
 }

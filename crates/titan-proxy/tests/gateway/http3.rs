@@ -3,7 +3,7 @@
 
 mod client;
 
-use client::{Client, End, request};
+use client::{Client, End, remembering, request};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{ClientConfig, ConnectionError, Endpoint, EndpointConfig};
 use std::net::{SocketAddr, UdpSocket};
@@ -259,4 +259,67 @@ fn clients_validate_their_addresses_where_many_handshakes_are_under_way() {
     assert_eq!([0, 1].map(|_| first_answer(&second, &a)), [INITIAL, RETRY], "one is under way");
     let metrics = always.metrics();
     waits_until("it is counted", || metrics.sum(|cells| cells.quic_retries.get()) == 1);
+}
+
+/// A gateway that takes early data, and what a client connects with that was there before.
+fn starts_with_early_data(a: &Certificate, upstream: &Listening) -> (Gateway, ClientConfig) {
+    let text = proxying("[h3, h1], early_data: true");
+    let text = format!("{text}\ntimeouts: {{ handshake: 1s }}");
+    let gateway = start_with(&text, &[upstream], &Certificate::files(&[("a", a)]))
+        .unwrap_or_else(|error| panic!("{error}"));
+    let mut tls = a.trusted();
+    tls.enable_early_data = true;
+    let config = remembering(tls);
+    let mut client = Client::comes(gateway.address(), config.clone());
+    assert!(client.is_accepted());
+    let stream = client.asks("GET", "/own");
+    client.is_served(stream, 204);
+    // It comes last.
+    client.waits("a token", |client| {
+        (client.connection.stats().frame_rx.new_token > 0).then_some(())
+    });
+    client.closes();
+    (gateway, config)
+}
+
+// field: listener.early_data
+#[test]
+fn early_requests_are_served_before_the_handshake_is_complete() {
+    let (a, upstream) = (certificate(&["a.example"]), upstream::listens());
+    let (gateway, config) = starts_with_early_data(&a, &upstream);
+    let metrics = gateway.metrics();
+    let resumed = || metrics.sum(|cells| cells.handshakes[1][1].get());
+    let mut client = Client::comes(gateway.address(), config);
+    let waits = client.asks("POST", "/");
+    let early = client.asks("GET", "/");
+    let mut endpoint = upstream.accepts();
+    let request = endpoint.request();
+    assert_eq!((request.method.as_str(), request.message.field("Early-Data")), ("GET", Some("1")));
+    assert_eq!(resumed(), 0, "the client has read nothing yet");
+    endpoint.sends(ok("x"));
+    client.is_served(early, 200);
+    let request = endpoint.request();
+    assert_eq!((request.method.as_str(), request.message.field("Early-Data")), ("POST", None));
+    endpoint.sends(ok("x"));
+    client.is_served(waits, 200);
+    client.closes();
+    assert_eq!(metrics.sum(|cells| cells.h3_early_requests.get()), 1);
+    assert_eq!(resumed(), 1);
+}
+
+#[test]
+fn a_client_that_sends_early_data_has_to_complete_its_handshake_in_time() {
+    let (a, upstream) = (certificate(&["a.example"]), upstream::listens());
+    let (gateway, config) = starts_with_early_data(&a, &upstream);
+    let metrics = gateway.metrics();
+    let open = || metrics.sum(|cells| cells.h3_opened.get() - cells.h3_closed.get());
+    waits_until("the first connection has ended", || open() == 0);
+    let mut client = Client::comes(gateway.address(), config);
+    client.asks("GET", "/");
+    client.asks("POST", "/");
+    // The client reads nothing, and its requests end with the connection.
+    upstream.accepts().request();
+    assert_eq!(open(), 1);
+    waits_until("the connection has ended", || open() == 0);
+    assert_eq!(metrics.sum(|cells| cells.handshakes_failed.get()), 1);
 }

@@ -56,10 +56,12 @@ impl Client {
     }
 
     /// One whose handshake has begun.
-    pub(super) fn begins(peer: SocketAddr, mut tls: rustls::ClientConfig) -> Client {
-        tls.alpn_protocols = vec![b"h3".to_vec()];
-        let tls = QuicClientConfig::try_from(tls).expect("it speaks TLS 1.3");
-        let config = ClientConfig::new(Arc::new(tls));
+    pub(super) fn begins(peer: SocketAddr, tls: rustls::ClientConfig) -> Client {
+        Client::comes(peer, remembering(tls))
+    }
+
+    /// The same with what clients of that configuration remember.
+    pub(super) fn comes(peer: SocketAddr, config: ClientConfig) -> Client {
         let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, false, None);
         let connected = endpoint.connect(Instant::now(), config, peer, "a.example");
         let (handle, connection) = connected.expect("it has an address");
@@ -218,6 +220,13 @@ impl Client {
         }
         let _ = chunks.finalize();
     }
+}
+
+/// The configuration of clients that come back.
+pub(super) fn remembering(mut tls: rustls::ClientConfig) -> ClientConfig {
+    tls.alpn_protocols = vec![b"h3".to_vec()];
+    let tls = QuicClientConfig::try_from(tls).expect("it speaks TLS 1.3");
+    ClientConfig::new(Arc::new(tls))
 }
 
 /// A HEADERS frame with a request to `a.example`, in names and values that stand for themselves.
