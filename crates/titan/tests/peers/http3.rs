@@ -123,7 +123,9 @@ fn chromium_loads_a_page() {
     until("the page tells how it came", || !told.lock().unwrap().is_empty());
     // The page, 20 pieces and what was posted, by one protocol, each with a response of its own.
     assert_eq!(*told.lock().unwrap(), "22-h3-21");
-    assert_eq!(count(&gateway, "titan_http3_connections_opened_total"), 1);
+    // It has others for what it asks for without credentials, such as the icon.
+    let opened = count(&gateway, "titan_http3_connections_opened_total");
+    assert!((1..=3).contains(&opened), "{opened} connections for 22 requests");
 }
 
 /// Chromium without a window, which opens the site of a gateway by HTTP/3 at once: it has heard of no `Alt-Svc` yet.
