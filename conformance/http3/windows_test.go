@@ -17,6 +17,7 @@ const narrow = `
 workers: { threads: 1 }
 listeners: [{ address: "%[1]s", protocols: [h3, h1], tls: { certificates: { cert: site.pem, key: site.key } } }]
 admin: off
+limits: { stream_window: 64KiB }
 routes: [{ prefix: /, upstream: site }]
 upstreams: { site: { endpoints: "%[2]s", max_connections: 1, queue: { timeout: 60s } } }
 `
@@ -54,7 +55,8 @@ func TestShortFramesFillNoMoreThanTheWindows(t *testing.T) {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("%d of %d bytes are taken: %v", taken, len(body), err)
 	}
-	if taken > 512<<10 {
+	// As much waits in the gateway, and as much again in its transport.
+	if taken > 256<<10 {
 		t.Errorf("%d bytes are taken of a body that nobody wants", taken)
 	}
 	close(goOn)
