@@ -45,7 +45,7 @@ pub(super) struct Offer {
 enum Claim {
     /// A client's that begins here, or nobody's.
     Ours,
-    /// A client's that begins here, or whose handshake a predecessor holds: only the latter can decrypt it then.
+    /// A client's that begins here, or whose handshake a predecessor holds: only one of them can decrypt it then.
     Either,
     /// A client's that has got an id from a process.
     Theirs,
@@ -60,6 +60,7 @@ const QUEUE: usize = 4 << 20;
 /// The version of QUIC whose headers these are (RFC 9000 section 17.2).
 const VERSION: [u8; 4] = [0, 0, 0, 1];
 const INITIAL: u8 = 0;
+const ZERO_RTT: u8 = 1;
 const RETRY: u8 = 3;
 
 impl Predecessors {
@@ -199,7 +200,8 @@ fn claim(datagram: &[u8]) -> Claim {
     match first >> 4 & 3 {
         // Nobody but the process that has made the token, and the id that came with it, can go on from there.
         INITIAL if token(datagram).is_some_and(is_marked) => Claim::Theirs,
-        INITIAL => Claim::Either,
+        // Early data has the id that its client has begun with.
+        INITIAL | ZERO_RTT => Claim::Either,
         RETRY => Claim::Ours,
         _ => Claim::Theirs,
     }
@@ -259,7 +261,7 @@ mod tests {
             ("a short header", [b"\x40", &id[..], b"..."].concat(), Claim::Theirs),
             ("one that is cut off", [b"\x40", &id[..7]].concat(), Claim::Ours),
             ("a Handshake packet", long(0xe0, 1, id, 4, b"\x10"), Claim::Theirs),
-            ("0-RTT", long(0xd0, 1, id, 4, b"\x10"), Claim::Theirs),
+            ("0-RTT", long(0xd0, 1, id, 4, b"\x10"), Claim::Either),
             ("a Retry packet", long(0xf0, 1, id, 4, b"\x10"), Claim::Ours),
             ("one with a longer id", long(0xe0, 1, longer, 4, b"\x10"), Claim::Ours),
             ("another version", long(0xe0, 2, id, 4, b"\x10"), Claim::Ours),
