@@ -55,6 +55,8 @@ struct Made<S> {
     snapshot: u64,
     /// Only a pointer moves when it is lent and given back, for each request.
     memory: Box<S>,
+    /// What it took when it was given back: to ask it again would fetch it into the cache before it is used.
+    bytes: usize,
 }
 
 /// How many bytes of each kind a worker keeps.
@@ -80,18 +82,19 @@ impl<S: Reused> Scratches<S> {
     fn take(&self, snapshot: &Snapshot) -> Made<S> {
         let mut kept = self.kept.borrow_mut();
         while let Some(made) = kept.pop() {
-            self.bytes.set(self.bytes.get() - made.memory.bytes());
+            self.bytes.set(self.bytes.get() - made.bytes);
             self.unused.set(self.unused.get().min(kept.len()));
             if made.snapshot == snapshot.id {
                 return made;
             }
         }
-        Made { snapshot: snapshot.id, memory: Box::new(S::new(snapshot)) }
+        Made { snapshot: snapshot.id, memory: Box::new(S::new(snapshot)), bytes: 0 }
     }
 
     /// Keeps one for later, where there is room.
-    fn put_back(&self, made: Made<S>) {
-        let bytes = self.bytes.get() + made.memory.bytes();
+    fn put_back(&self, mut made: Made<S>) {
+        made.bytes = made.memory.bytes();
+        let bytes = self.bytes.get() + made.bytes;
         if bytes <= KEPT && made.memory.texts().all(|length| length <= KEPT_TEXT) {
             self.bytes.set(bytes);
             self.kept.borrow_mut().push(made);
@@ -112,7 +115,7 @@ impl<S: Reused> Scratches<S> {
         }
         let mut kept = self.kept.borrow_mut();
         // Those at the bottom were used last a longer time ago than those above them.
-        let freed: usize = kept.drain(..self.unused.get()).map(|made| made.memory.bytes()).sum();
+        let freed: usize = kept.drain(..self.unused.get()).map(|made| made.bytes).sum();
         self.bytes.set(self.bytes.get() - freed);
         self.unused.set(kept.len());
         self.looked.set(Some(now));
@@ -190,7 +193,7 @@ mod tests {
     fn grown(snapshot: &Snapshot, to: usize) -> Made<Scratch> {
         let mut memory = Box::new(Scratch::new(snapshot));
         memory.text.reserve_exact(to);
-        Made { snapshot: snapshot.id, memory }
+        Made { snapshot: snapshot.id, memory, bytes: 0 }
     }
 
     fn kept(scratches: &Scratches<Scratch>) -> (usize, usize) {
