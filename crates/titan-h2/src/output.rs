@@ -62,13 +62,13 @@ impl Output {
     }
 
     /// Appends a field block behind `at`, where its HEADERS frame was begun, as frames of a length that
-    /// every peer takes. `spare` is used where one frame does not do.
-    pub(crate) fn end_block(&mut self, at: usize, stream: u32, spare: &mut Vec<u8>) {
+    /// every peer takes, and tells how long it is. `spare` is used where one frame does not do.
+    pub(crate) fn end_block(&mut self, at: usize, stream: u32, spare: &mut Vec<u8>) -> usize {
         let length = self.buf.len() - at - frame::HEAD;
         if length <= frame::MAX_PAYLOAD {
             frame::set_length(&mut self.buf, at, length);
             self.buf[at + 4] |= frame::END_HEADERS;
-            return;
+            return length;
         }
         let first_end = at + frame::HEAD + frame::MAX_PAYLOAD;
         frame::set_length(&mut self.buf, at, frame::MAX_PAYLOAD);
@@ -81,6 +81,7 @@ impl Output {
             frame::write_head(&mut self.buf, part.len(), frame::CONTINUATION, flags, stream);
             self.buf.extend_from_slice(part);
         }
+        length
     }
 }
 
@@ -117,7 +118,8 @@ mod tests {
         let mut output = Output::default();
         frame::write_head(output.buf(), 0, HEADERS, 0, 1);
         output.buf().extend_from_slice(&vec![7; 2 * MAX_PAYLOAD + 5]);
-        output.end_block(0, 1, &mut Vec::new());
+        let block = output.end_block(0, 1, &mut Vec::new());
+        assert_eq!(block, 2 * MAX_PAYLOAD + 5);
         let mut at = 0;
         for (length, kind, flags) in [
             (MAX_PAYLOAD, HEADERS, 0),

@@ -99,14 +99,19 @@ pub(crate) fn append_request(
     append(out, &head.fields, |out| write_request::<Qpack>(out, head, to, length));
 }
 
-/// Appends a HEADERS frame with the head of a response. `length` is what `content-length` is to say; the fields' own is left out.
-pub(crate) fn append_response(out: &mut Vec<u8>, head: &ResponseHead, length: Option<u64>) {
-    append(out, &head.fields, |out| write_response::<Qpack>(out, head, length));
+/// Appends a HEADERS frame with the head of a response. `length` is what `content-length` is to say; the fields' own is left out. Tells how
+/// many bytes the section has.
+pub(crate) fn append_response(
+    out: &mut Vec<u8>,
+    head: &ResponseHead,
+    length: Option<u64>,
+) -> usize {
+    append(out, &head.fields, |out| write_response::<Qpack>(out, head, length))
 }
 
-/// Appends a HEADERS frame with trailers.
-pub(crate) fn append_trailers(out: &mut Vec<u8>, fields: &Fields) {
-    append(out, fields, |out| write_fields::<Qpack>(out, fields));
+/// Appends a HEADERS frame with trailers. Tells how many bytes the section has.
+pub(crate) fn append_trailers(out: &mut Vec<u8>, fields: &Fields) -> usize {
+    append(out, fields, |out| write_fields::<Qpack>(out, fields))
 }
 
 /// Whether the HEADERS frame, which has these fields and this side's own, has a list that is no longer than that, as it is counted
@@ -130,7 +135,7 @@ pub(crate) fn is_within(most: u64, frame: &[u8], fields: &Fields) -> bool {
 }
 
 /// The frame's length is known at its end: it has room for one of up to 16,383 bytes, and moves what is longer.
-fn append(out: &mut Vec<u8>, fields: &Fields, write: impl FnOnce(&mut Vec<u8>)) {
+fn append(out: &mut Vec<u8>, fields: &Fields, write: impl FnOnce(&mut Vec<u8>)) -> usize {
     const HEADERS: u8 = 1;
     const ROOM: [u8; 2] = [0; 2];
     out.reserve(room_for(fields));
@@ -151,6 +156,7 @@ fn append(out: &mut Vec<u8>, fields: &Fields, write: impl FnOnce(&mut Vec<u8>)) 
             out.splice(at..start, header);
         }
     }
+    length
 }
 
 #[cfg(test)]
@@ -164,8 +170,9 @@ mod tests {
             let mut head = ResponseHead { status: Status::OK, ..ResponseHead::default() };
             head.fields.append(FieldName::ContentType, &vec![b'a'; length]).unwrap();
             let mut out = b"before".to_vec();
-            append_response(&mut out, &head, Some(5));
+            let section_length = append_response(&mut out, &head, Some(5));
             let (header, start) = FrameHeader::read(&out[6..]).unwrap();
+            assert_eq!(header.length, section_length as u64);
             assert_eq!(header.kind, Kind::Headers);
             assert_eq!(header.length, (out.len() - 6 - start) as u64);
             let mut limits = Limits::default();

@@ -24,21 +24,21 @@ use titan_http::{Fields, ResponseHead};
 /// What the streams of a connection need of its protocol.
 pub trait Protocol {
     /// Sends a head of a response: an interim one if its status says so, else the final one, which with `end` has no body. `length` is
-    /// what `content-length` is to say.
+    /// what `content-length` is to say. Tells how many bytes of a field section that are.
     fn send_response(
         &mut self,
         stream: StreamId,
         head: &ResponseHead,
         length: Option<u64>,
         end: bool,
-    );
+    ) -> usize;
 
     /// Sends of a body as much as may be sent now, and tells how much that is; `end` counts when it is all. On a stream that is over
     /// everything is taken.
     fn send_data(&mut self, stream: StreamId, data: &[u8], end: bool) -> usize;
 
-    /// Ends a message with trailers, if there are any.
-    fn send_trailers(&mut self, stream: StreamId, fields: &Fields);
+    /// Ends a message with trailers, if there are any. Tells how many bytes of a field section that are.
+    fn send_trailers(&mut self, stream: StreamId, fields: &Fields) -> usize;
 
     /// Whether something can still be sent on the stream.
     fn is_sending(&self, stream: StreamId) -> bool;

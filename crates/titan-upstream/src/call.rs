@@ -34,6 +34,9 @@ pub trait Channel {
     /// The request, until the final head is there.
     fn request<'c>(&'c mut self, memory: &'c mut CallMemory) -> Self::Request<'c>;
 
+    /// Whether the endpoint has been sent any of the request.
+    fn is_sent(&mut self, memory: &mut CallMemory) -> bool;
+
     /// The request, which may go on, and the body behind the final head, which was read. To be asked for once.
     fn split<'c>(
         &'c mut self,
@@ -135,7 +138,7 @@ impl<C: Channel> Call<C> {
 
     /// Whether the endpoint has been sent any of the request.
     pub fn is_sent(&mut self, memory: &mut CallMemory) -> bool {
-        self.channel.request(memory).written() > 0
+        self.channel.is_sent(memory)
     }
 
     /// The upload that may go on while the response comes in, and what both bodies go through.

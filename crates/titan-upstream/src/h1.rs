@@ -141,6 +141,10 @@ impl Channel for H1Channel<'_> {
         Outgoing::resume(Side::Upstream, writer, &mut memory.outbox)
     }
 
+    fn is_sent(&mut self, memory: &mut CallMemory) -> bool {
+        self.request(memory).written() > 0
+    }
+
     fn split<'c>(&'c mut self, memory: &'c mut CallMemory) -> (Outgoing<'c>, Incoming<'c>) {
         let H1Channel { connection, inbox, buffers, .. } = self;
         split(connection, inbox, memory, buffers)

@@ -56,7 +56,7 @@ log_fields! {
     TokenCache "token_cache" "`hit` if the token was known to be valid already, `miss` if it was checked; without a token there is none.";
     AuthCache "auth_cache" "The same of the decision of an authorization service.";
     RequestBytes "request_bytes" "The bytes of the request, head and body.";
-    ResponseBytes "response_bytes" "The bytes of the response, head and body.";
+    ResponseBytes "response_bytes" "The bytes of the response, head and body; heads of HTTP/2 and HTTP/3 as they are compressed.";
     HeadMs "head_ms" "Milliseconds that the head of the request took.";
     PoliciesMs "policies_ms" "Milliseconds that policies took.";
     QueueMs "queue_ms" "Milliseconds of waiting for the upstream or for one of its connections.";

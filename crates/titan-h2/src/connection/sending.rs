@@ -53,16 +53,16 @@ impl Connection {
 
     /// Sends a head of a response: an interim one if its status says so, else the final one, which with
     /// `end` has no body. `length` is what `content-length` is to say, also where the body stays away (HEAD,
-    /// 304); the fields' own is left out. Nothing happens where the stream is over.
+    /// 304); the fields' own is left out. Nothing happens where the stream is over. Tells how many bytes the block has.
     pub fn send_response(
         &mut self,
         stream: StreamId,
         head: &ResponseHead,
         length: Option<u64>,
         end: bool,
-    ) {
+    ) -> usize {
         let id = number(stream);
-        let Some(stream) = self.streams.get_mut(id) else { return };
+        let Some(stream) = self.streams.get_mut(id) else { return 0 };
         debug_assert_eq!(stream.sending, Half::Head, "one final head for each stream");
         let is_interim = head.status.is_informational();
         debug_assert!(!(is_interim && end), "an interim head is not the end");
@@ -71,10 +71,11 @@ impl Connection {
         }
         let at = self.begin_block(id, end);
         self.writer.write_response(self.output.buf(), head, length);
-        self.output.end_block(at, id, &mut self.block);
+        let block = self.output.end_block(at, id, &mut self.block);
         if end {
             self.end_sending(id);
         }
+        block
     }
 
     /// Sends of a body as much as the windows and the output take now, and responses how much that is. `end`
@@ -105,22 +106,24 @@ impl Connection {
         taken
     }
 
-    /// Ends a message with trailers; without any, with an empty frame.
-    pub fn send_trailers(&mut self, stream: StreamId, fields: &Fields) {
+    /// Ends a message with trailers; without any, with an empty frame. Tells how many bytes their block has.
+    pub fn send_trailers(&mut self, stream: StreamId, fields: &Fields) -> usize {
         let id = number(stream);
-        let Some(stream) = self.streams.get(id) else { return };
+        let Some(stream) = self.streams.get(id) else { return 0 };
         if stream.sending == Half::Done {
-            return;
+            return 0;
         }
         debug_assert_eq!(stream.sending, Half::Body, "the head goes before the trailers");
+        let mut block = 0;
         if fields.is_empty() {
             frame::write_head(self.output.buf(), 0, frame::DATA, frame::END_STREAM, id);
         } else {
             let at = self.begin_block(id, true);
             self.writer.write_trailers(self.output.buf(), fields);
-            self.output.end_block(at, id, &mut self.block);
+            block = self.output.end_block(at, id, &mut self.block);
         }
         self.end_sending(id);
+        block
     }
 
     /// A stream that [`Connection::send_data`] could not send all of, and that can go on: first come, first

@@ -41,31 +41,34 @@ impl Connection {
     ///
     /// A head that is longer than the peer takes is not sent (RFC 9114 section 4.2.2): an interim one is left out, and with a final one
     /// the stream is over, which no event tells of.
+    ///
+    /// Tells how many bytes of a field section go out.
     pub fn send_response(
         &mut self,
         stream: StreamId,
         head: &ResponseHead,
         length: Option<u64>,
         end: bool,
-    ) {
+    ) -> usize {
         let most = self.longest_taken();
-        let Some(response) = self.streams.get_mut(&stream) else { return };
+        let Some(response) = self.streams.get_mut(&stream) else { return 0 };
         debug_assert_eq!(response.sending, Half::Head, "one final head for each stream");
         let at = response.out.next.len();
-        append_response(&mut response.out.next, head, length);
+        let section = append_response(&mut response.out.next, head, length);
         let is_interim = head.status.is_informational();
         if !is_within(most, &response.out.next[at..], &head.fields) {
             response.out.next.truncate(at);
             if !is_interim {
                 self.give_up(stream, Code::Internal);
             }
-            return;
+            return 0;
         }
         if !is_interim {
             response.sending = if end { Half::Done } else { Half::Body };
             response.ends = end;
         }
         self.note_output(stream);
+        section
     }
 
     /// Sends of a body as much as there is room for, and returns how much that is. `end` counts when it is all of `data`. When it is less,
@@ -99,24 +102,27 @@ impl Connection {
     }
 
     /// Ends a message with trailers, if there are any. Where they are longer than the peer takes, the stream is over, which no event tells
-    /// of: without them the message would not be what it was.
-    pub fn send_trailers(&mut self, stream: StreamId, fields: &Fields) {
+    /// of: without them the message would not be what it was. Tells how many bytes of a field section go out.
+    pub fn send_trailers(&mut self, stream: StreamId, fields: &Fields) -> usize {
         let most = self.longest_taken();
-        let Some(message) = self.streams.get_mut(&stream) else { return };
+        let Some(message) = self.streams.get_mut(&stream) else { return 0 };
         if message.sending == Half::Done {
-            return;
+            return 0;
         }
         debug_assert_eq!(message.sending, Half::Body, "the head goes before the trailers");
+        let mut section = 0;
         if !fields.is_empty() {
             let at = message.out.next.len();
-            append_trailers(&mut message.out.next, fields);
+            section = append_trailers(&mut message.out.next, fields);
             if !is_within(most, &message.out.next[at..], fields) {
-                return self.give_up(stream, Code::Internal);
+                self.give_up(stream, Code::Internal);
+                return 0;
             }
         }
         message.sending = Half::Done;
         message.ends = true;
         self.note_output(stream);
+        section
     }
 
     /// The longest list of fields that the peer takes, as far as it has said.

@@ -12,16 +12,16 @@ impl Protocol for Connection {
         head: &ResponseHead,
         length: Option<u64>,
         end: bool,
-    ) {
-        Connection::send_response(self, stream, head, length, end);
+    ) -> usize {
+        Connection::send_response(self, stream, head, length, end)
     }
 
     fn send_data(&mut self, stream: StreamId, data: &[u8], end: bool) -> usize {
         Connection::send_data(self, stream, data, end)
     }
 
-    fn send_trailers(&mut self, stream: StreamId, fields: &Fields) {
-        Connection::send_trailers(self, stream, fields);
+    fn send_trailers(&mut self, stream: StreamId, fields: &Fields) -> usize {
+        Connection::send_trailers(self, stream, fields)
     }
 
     fn is_sending(&self, stream: StreamId) -> bool {

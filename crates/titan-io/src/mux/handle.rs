@@ -35,8 +35,10 @@ pub struct Receiver<P: Protocol> {
 /// The direction of a stream that goes to the peer.
 pub struct Sender<P: Protocol> {
     handle: Rc<StreamHandle<P>>,
-    /// Bytes of the body that were taken; the head counts as one.
+    /// Bytes that were taken of the body, and of field sections as they are encoded; not the headers of frames.
     written: u64,
+    /// Whether the head, other than an interim one, has gone out.
+    is_started: bool,
     /// What is missing of a body whose length was declared.
     left: Option<u64>,
     ended: bool,
@@ -65,6 +67,7 @@ impl<P: Protocol> StreamHandle<P> {
             Sender {
                 handle: Rc::clone(self),
                 written: 0,
+                is_started: false,
                 left: None,
                 ended: false,
                 is_waiting: false,
@@ -307,13 +310,13 @@ impl<P: Protocol> Sender<P> {
 
     /// Whether the head, other than an interim one, has gone out.
     pub fn is_started(&self) -> bool {
-        self.written > 0
+        self.is_started
     }
 
     /// Sends a head; a body follows, of `length` bytes where that is known, unless `end` says that none does.
     pub fn send_response(&mut self, head: &ResponseHead, length: Option<u64>, end: bool) {
         let StreamHandle { mux, stream, .. } = &*self.handle;
-        mux.connection().send_response(*stream, head, length, end);
+        self.written += mux.connection().send_response(*stream, head, length, end) as u64;
         mux.wake_driver();
         if !head.status.is_informational() {
             self.begin(length, end);
@@ -322,7 +325,7 @@ impl<P: Protocol> Sender<P> {
 
     /// Notes that the head has gone out.
     pub fn begin(&mut self, length: Option<u64>, end: bool) {
-        self.written += 1;
+        self.is_started = true;
         self.ended = end;
         self.left = if end { Some(0) } else { length };
     }
@@ -391,7 +394,7 @@ impl<P: Protocol> BodySink for Sender<P> {
             drop(connection);
             return Poll::Ready(Err(self.lost()));
         }
-        connection.send_trailers(*stream, trailers);
+        self.written += connection.send_trailers(*stream, trailers) as u64;
         drop(connection);
         mux.wake_driver();
         self.ended = true;

@@ -53,7 +53,7 @@ impl LogFile {
             .collect()
     }
 
-    fn record(&self) -> Value {
+    pub(crate) fn record(&self) -> Value {
         self.records(1).remove(0)
     }
 }
@@ -230,6 +230,26 @@ fn what_caches_have_known_is_told() {
     let [asked, known] = &log.records(2)[..] else { unreachable!() };
     assert_eq!((&asked["auth_cache"], &known["auth_cache"]), (&"miss".into(), &"hit".into()));
     assert_eq!(known["token_cache"], Value::Null);
+}
+
+#[test]
+fn the_bytes_of_a_response_are_those_that_its_client_gets() {
+    let log = LogFile::new();
+    let upstream = upstream::replies(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nhello!\r\n0\r\nX-Sum: 1\r\n\r\n",
+    );
+    let gateway = log.of("", "", &[&upstream]);
+    let mut client = gateway.connects();
+    client.sends("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let over_h1 = client.rest().len();
+    let mut client = gateway.connects_h2();
+    let stream = client.asks(&Head::get("/"));
+    assert_eq!(client.response(stream).has_body("hello!").trailers.len(), 1);
+    let over_h2 = client.blocks_so_far() + client.data_so_far();
+    for record in log.records(2) {
+        let came = if record["protocol"] == "HTTP/1.1" { over_h1 } else { over_h2 };
+        assert_eq!(record["response_bytes"], came, "{record:#}");
+    }
 }
 
 #[test]

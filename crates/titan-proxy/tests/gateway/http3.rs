@@ -3,6 +3,7 @@
 
 mod client;
 
+use crate::access_log::LogFile;
 use client::{Client, End, remembering, request};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{ClientConfig, ConnectionError, Endpoint, EndpointConfig};
@@ -122,6 +123,20 @@ fn http3_is_taken_away_and_given_back_while_connections_are_open() {
     endpoint.sends(ok("x"));
     before.is_served(under_way, 200);
     before.closes();
+}
+
+#[test]
+fn the_bytes_of_a_response_are_those_that_its_client_gets() {
+    let (a, log) = (certificate(&["a.example"]), LogFile::new());
+    let text = log.text("", &text("protocols: h3").replace("204", "{ body: hello! }"));
+    let gateway = start_with(&text, &[], &Certificate::files(&[("a", &a)]))
+        .unwrap_or_else(|error| panic!("{error}"));
+    let mut client = Client::connects(gateway.address(), a.trusted());
+    let stream = client.asks("GET", "/");
+    client.is_served(stream, 200);
+    let [head, body] = client.payloads(stream)[..] else { panic!("it is no head with a body") };
+    assert_eq!(body, 6);
+    assert_eq!(log.record()["response_bytes"], head + body);
 }
 
 // field: listener.alt_svc, alt_svc.max_age, alt_svc.port

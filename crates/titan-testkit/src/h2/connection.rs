@@ -29,6 +29,8 @@ pub struct Connection {
     block: Option<(u32, Vec<u8>, bool)>,
     /// Bytes of data that came, on all streams.
     data: usize,
+    /// Bytes of blocks that came, on all streams.
+    blocks: usize,
 }
 
 /// What has come on a stream and was not taken yet.
@@ -62,6 +64,7 @@ impl Connection {
             pings: 0,
             block: None,
             data: 0,
+            blocks: 0,
         }
     }
 
@@ -277,6 +280,11 @@ impl Connection {
         self.data
     }
 
+    /// How many bytes of blocks have come, on all streams.
+    pub fn blocks_so_far(&self) -> usize {
+        self.blocks
+    }
+
     /// What of a body has come and was not taken.
     pub fn body_so_far(&self, stream: u32) -> usize {
         self.streams.get(&stream).map_or(0, |heard| heard.body.len())
@@ -371,6 +379,7 @@ impl Connection {
             self.block = Some((stream, block, end));
             return;
         }
+        self.blocks += block.len();
         let lines = match hpack::read(&block) {
             Ok(lines) => lines,
             Err(why) => panic!("a block with {why}: {}", shown(&block)),

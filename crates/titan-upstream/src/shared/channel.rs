@@ -68,6 +68,10 @@ impl<P: ClientProtocol> Channel for StreamChannel<'_, P> {
         &mut self.sender
     }
 
+    fn is_sent(&mut self, _: &mut CallMemory) -> bool {
+        self.sender.is_started()
+    }
+
     fn split<'c>(&'c mut self, _: &'c mut CallMemory) -> (&'c mut Sender<P>, &'c mut Receiver<P>) {
         (&mut self.sender, &mut self.receiver)
     }

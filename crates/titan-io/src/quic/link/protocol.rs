@@ -15,16 +15,16 @@ impl Protocol for Link {
         head: &ResponseHead,
         length: Option<u64>,
         end: bool,
-    ) {
-        self.h3.send_response(stream, head, length, end);
+    ) -> usize {
+        self.h3.send_response(stream, head, length, end)
     }
 
     fn send_data(&mut self, stream: StreamId, data: &[u8], end: bool) -> usize {
         self.h3.send_data(stream, data, end)
     }
 
-    fn send_trailers(&mut self, stream: StreamId, fields: &Fields) {
-        self.h3.send_trailers(stream, fields);
+    fn send_trailers(&mut self, stream: StreamId, fields: &Fields) -> usize {
+        self.h3.send_trailers(stream, fields)
     }
 
     fn is_sending(&self, stream: StreamId) -> bool {

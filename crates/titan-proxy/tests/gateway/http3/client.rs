@@ -109,6 +109,24 @@ impl Client {
         assert_eq!(status_of(came), Some(status), "{came:x?}");
     }
 
+    /// How long what the frames carry is that have come on a stream.
+    #[track_caller]
+    pub(super) fn payloads(&self, stream: StreamId) -> Vec<usize> {
+        let (mut frames, mut lengths) = (&self.came[&stream].bytes[..], Vec::new());
+        while let [_, length, rest @ ..] = frames {
+            let (length, rest) = match (length >> 6, rest) {
+                (0, _) => (usize::from(*length), rest),
+                (1, [low, rest @ ..]) => {
+                    (usize::from(length & 0x3f) << 8 | usize::from(*low), rest)
+                }
+                _ => panic!("frames here are shorter than 16,384 bytes"),
+            };
+            lengths.push(length);
+            frames = &rest[length..];
+        }
+        lengths
+    }
+
     /// Waits for the end of the connection.
     #[track_caller]
     pub(super) fn loss(&mut self) -> ConnectionError {
