@@ -39,7 +39,8 @@ fn homeless_logs(config: &Config, files: &Files) -> impl Iterator<Item = (Locati
     config.access_log.iter().filter_map(|log| {
         let LogDestination::Lines(LogTarget::File { path, .. }) = &log.to else { return None };
         let file = files.folder().join(path);
-        let folder = file.parent().unwrap_or(Path::new("/"));
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
         let told = || {
             let (folder, file) = (folder.display(), file.display());
             format!("there is no directory {folder} for the access log {file}: the gateway does not start without it")

@@ -138,6 +138,13 @@ fn files_that_are_hardly_meant_are_warned_about() {
     assert_eq!(check(&text, &["--no-files", "--strict"]).0, Some(0));
 }
 
+#[test]
+fn a_log_beside_the_configuration_has_a_directory() {
+    let text = format!("{GOOD}access_log: {{ file: access.log }}\n");
+    let (code, _, err) = check(&text, &["--strict"]);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+}
+
 const KEYS: &str = "ann: ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb\n";
 const HARDLY_MEANT: &str = "listeners: [':80']
 policies:
