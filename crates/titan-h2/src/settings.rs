@@ -29,13 +29,15 @@ pub(crate) struct PeerSettings {
     pub(crate) window: i64,
     /// It knows extended CONNECT (RFC 8441).
     pub(crate) extended_connect: bool,
+    /// The longest list of fields that it takes, by its own account.
+    pub(crate) list: u64,
 }
 
 impl PeerSettings {
     /// What holds until the peer has spoken: no limit on streams is what the RFC says, and this many are
     /// what it recommends everyone to allow.
     pub(crate) fn unknown() -> PeerSettings {
-        PeerSettings { streams: 100, window: FIRST_WINDOW, extended_connect: false }
+        PeerSettings { streams: 100, window: FIRST_WINDOW, extended_connect: false, list: u64::MAX }
     }
 
     /// Reads a payload. A setting that comes twice counts as it comes last.
@@ -59,6 +61,7 @@ impl PeerSettings {
             MAX_FRAME_SIZE if !(1 << 14..1 << 24).contains(&value) => {
                 return Err(Violation::SettingValue);
             }
+            MAX_HEADER_LIST_SIZE => self.list = value.into(),
             ENABLE_CONNECT_PROTOCOL if !is_flag || self.extended_connect && value == 0 => {
                 return Err(Violation::SettingValue);
             }
@@ -128,6 +131,7 @@ mod tests {
             settings.read(&out[frame::HEAD..], them).unwrap();
             assert_eq!(settings.window, i64::from(Limits::default().stream_window));
             assert_eq!(settings.extended_connect, us == Role::Server);
+            assert!(settings.list < u64::MAX);
         }
     }
 }

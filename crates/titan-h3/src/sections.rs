@@ -4,11 +4,11 @@ use crate::frame::{FrameHeader, Kind};
 use crate::limits::Limits;
 use crate::qpack::{Corrupt, Decoded, Decoder, Qpack, write_prefix};
 use titan_http::section::{
-    Destination, Excess, Extent, Fault, OVERHEAD, RequestFacts, RequestSection, ResponseFacts,
+    Destination, Excess, Extent, Fault, RequestFacts, RequestSection, ResponseFacts,
     ResponseSection, SectionLimits, TrailerSection, room_for, write_fields, write_request,
     write_response,
 };
-use titan_http::{Field, Fields, RequestHead, ResponseHead, Version};
+use titan_http::{Fields, RequestHead, ResponseHead, Version};
 
 /// Reads the heads and trailers of one connection, whose streams share a table.
 #[derive(Debug)]
@@ -112,26 +112,6 @@ pub(crate) fn append_response(
 /// Appends a HEADERS frame with trailers. Tells how many bytes the section has.
 pub(crate) fn append_trailers(out: &mut Vec<u8>, fields: &Fields) -> usize {
     append(out, fields, |out| write_fields::<Qpack>(out, fields))
-}
-
-/// Whether the HEADERS frame, which has these fields and this side's own, has a list that is no longer than that, as it is counted
-/// (RFC 9114 section 4.2.2).
-pub(crate) fn is_within(most: u64, frame: &[u8], fields: &Fields) -> bool {
-    // `:status` and `content-length`.
-    const OWN: usize = 2 * OVERHEAD + 7 + 3 + 14 + 20;
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let line = |field: Field<'_>| field.name.len() + field.value.len() + OVERHEAD;
-    if most == usize::MAX || fields.iter().map(line).sum::<usize>() + OWN <= most {
-        return true;
-    }
-    // Not all of them were written.
-    let Some((_, start)) = FrameHeader::read(frame) else { return true };
-    let mut size = 0;
-    let decoded = Decoder::default().decode(0, &frame[start..], |line| {
-        size += line.size();
-        Ok(())
-    });
-    decoded.is_ok() && size <= most
 }
 
 /// The frame's length is known at its end: it has room for one of up to 16,383 bytes, and moves what is longer.

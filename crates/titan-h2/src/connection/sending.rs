@@ -1,10 +1,11 @@
 //! Messages to frames, as far as the windows and the output allow.
 
 use super::Connection;
+use crate::code::Code;
 use crate::frame::{self, MAX_31, MAX_PAYLOAD};
 use crate::settings::Role;
 use crate::stream::{Turn, number, stream_id};
-use titan_http::section::Destination;
+use titan_http::section::{Destination, size_of_fields, size_of_response};
 use titan_http::stream::{Half, Incoming, RequestKind, StreamId};
 use titan_http::{Fields, RequestHead, ResponseHead};
 
@@ -54,6 +55,9 @@ impl Connection {
     /// Sends a head of a response: an interim one if its status says so, else the final one, which with
     /// `end` has no body. `length` is what `content-length` is to say, also where the body stays away (HEAD,
     /// 304); the fields' own is left out. Nothing happens where the stream is over. Tells how many bytes the block has.
+    ///
+    /// A head that is longer than the peer takes (RFC 9113 section 6.5.2) is not sent, as the peer may end the connection over it: an
+    /// interim one is left out, and with a final one the stream is over, which no event tells of.
     pub fn send_response(
         &mut self,
         stream: StreamId,
@@ -62,12 +66,19 @@ impl Connection {
         end: bool,
     ) -> usize {
         let id = number(stream);
-        let Some(stream) = self.streams.get_mut(id) else { return 0 };
-        debug_assert_eq!(stream.sending, Half::Head, "one final head for each stream");
+        let is_taken = self.is_taken(|| size_of_response(head, length));
+        let Some(response) = self.streams.get_mut(id) else { return 0 };
+        debug_assert_eq!(response.sending, Half::Head, "one final head for each stream");
         let is_interim = head.status.is_informational();
         debug_assert!(!(is_interim && end), "an interim head is not the end");
+        if !is_taken {
+            if !is_interim {
+                self.reset(stream, Code::InternalError);
+            }
+            return 0;
+        }
         if !is_interim {
-            stream.sending = Half::Body;
+            response.sending = Half::Body;
         }
         let at = self.begin_block(id, end);
         self.writer.write_response(self.output.buf(), head, length);
@@ -106,14 +117,19 @@ impl Connection {
         taken
     }
 
-    /// Ends a message with trailers; without any, with an empty frame. Tells how many bytes their block has.
+    /// Ends a message with trailers; without any, with an empty frame. Where they are longer than the peer takes, the stream is over, which
+    /// no event tells of: without them the message would not be what it was. Tells how many bytes their block has.
     pub fn send_trailers(&mut self, stream: StreamId, fields: &Fields) -> usize {
         let id = number(stream);
-        let Some(stream) = self.streams.get(id) else { return 0 };
-        if stream.sending == Half::Done {
+        let Some(message) = self.streams.get(id) else { return 0 };
+        if message.sending == Half::Done {
             return 0;
         }
-        debug_assert_eq!(stream.sending, Half::Body, "the head goes before the trailers");
+        debug_assert_eq!(message.sending, Half::Body, "the head goes before the trailers");
+        if !self.is_taken(|| size_of_fields(fields)) {
+            self.reset(stream, Code::InternalError);
+            return 0;
+        }
         let mut block = 0;
         if fields.is_empty() {
             frame::write_head(self.output.buf(), 0, frame::DATA, frame::END_STREAM, id);
@@ -142,6 +158,11 @@ impl Connection {
             return Some(stream_id(id));
         }
         None
+    }
+
+    /// Whether the peer takes a list of fields of that size, as far as it has said.
+    fn is_taken(&self, size: impl FnOnce() -> u64) -> bool {
+        self.peer.list == u64::MAX || size() <= self.peer.list
     }
 
     /// Whether the connection can send anything beyond that many frames.

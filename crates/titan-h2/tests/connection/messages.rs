@@ -84,12 +84,43 @@ fn without_trailers_an_empty_frame_ends_a_message() {
         tested.responds(stream, Status::OK, false);
         match by_data {
             true => assert_eq!(tested.connection.send_data(stream, b"", true), 0),
-            false => tested.connection.send_trailers(stream, &Fields::default()),
+            false => assert_eq!(tested.connection.send_trailers(stream, &Fields::default()), 0),
         }
         let last = tested.sent().pop().unwrap();
         assert_eq!((last.kind, last.flags, last.payload.len()), (DATA, END_STREAM, 0));
         assert!(!tested.connection.is_open(stream));
     }
+}
+
+#[test]
+fn what_the_client_does_not_take_is_not_sent() {
+    const MAX_HEADER_LIST_SIZE: u16 = 6;
+    let mut head = ResponseHead::with_status(Status::OK);
+    head.fields.append_named(b"x-name", b"value").unwrap();
+    // Neither this nor what is the connection's own is sent, and counts.
+    head.fields.append_named(b"connection", b"close").unwrap();
+    let size = (7 + 3 + 32) + (6 + 5 + 32) + (14 + 1 + 32);
+    let mut tested = Tested::server(Limits::default());
+    tested.receives(&settings(&[(MAX_HEADER_LIST_SIZE, size - 1)])).unwrap();
+    let streams = [1, 3, 5].map(|id| tested.opens(&get(id)));
+    tested.sent();
+    let mut hints = ResponseHead::with_status(Status::EARLY_HINTS);
+    hints.fields.append_named(b"link", &[b'l'; 200]).unwrap();
+    assert_eq!(tested.connection.send_response(streams[0], &hints, None, false), 0);
+    assert!(tested.connection.is_sending(streams[0]), "only the final one is needed");
+    assert_eq!(tested.connection.send_response(streams[0], &head, Some(4), false), 0);
+    assert_eq!(tested.connection.send_data(streams[0], b"body", true), 4);
+    tested.responds(streams[1], Status::OK, false);
+    assert_eq!(tested.connection.send_trailers(streams[1], &hints.fields), 0);
+    let sent: Vec<_> = tested.sent().iter().map(|sent| (sent.kind, sent.stream)).collect();
+    assert_eq!(sent, [(RST_STREAM, 1), (HEADERS, 3), (RST_STREAM, 3)]);
+    assert_eq!(tested.connection.open_streams(), 1);
+
+    tested.receives(&settings(&[(MAX_HEADER_LIST_SIZE, size)])).unwrap();
+    tested.sent();
+    let block = tested.connection.send_response(streams[2], &head, Some(4), false);
+    let sent = tested.sent().remove(0);
+    assert_eq!((sent.kind, sent.payload.len()), (HEADERS, block));
 }
 
 #[test]

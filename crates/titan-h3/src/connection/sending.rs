@@ -4,9 +4,9 @@ use super::Connection;
 use crate::code::Code;
 use crate::control::Peer;
 use crate::frame::{FrameHeader, Kind};
-use crate::sections::{append_request, append_response, append_trailers, is_within};
+use crate::sections::{append_request, append_response, append_trailers};
 use crate::stream::Stream;
-use titan_http::section::Destination;
+use titan_http::section::{Destination, size_of_fields, size_of_response};
 use titan_http::stream::{Half, Incoming, RequestKind, StreamId};
 use titan_http::{Fields, RequestHead, ResponseHead};
 
@@ -50,19 +50,17 @@ impl Connection {
         length: Option<u64>,
         end: bool,
     ) -> usize {
-        let most = self.longest_taken();
+        let is_taken = self.is_taken(|| size_of_response(head, length));
         let Some(response) = self.streams.get_mut(&stream) else { return 0 };
         debug_assert_eq!(response.sending, Half::Head, "one final head for each stream");
-        let at = response.out.next.len();
-        let section = append_response(&mut response.out.next, head, length);
         let is_interim = head.status.is_informational();
-        if !is_within(most, &response.out.next[at..], &head.fields) {
-            response.out.next.truncate(at);
+        if !is_taken {
             if !is_interim {
                 self.give_up(stream, Code::Internal);
             }
             return 0;
         }
+        let section = append_response(&mut response.out.next, head, length);
         if !is_interim {
             response.sending = if end { Half::Done } else { Half::Body };
             response.ends = end;
@@ -104,20 +102,19 @@ impl Connection {
     /// Ends a message with trailers, if there are any. Where they are longer than the peer takes, the stream is over, which no event tells
     /// of: without them the message would not be what it was. Tells how many bytes of a field section go out.
     pub fn send_trailers(&mut self, stream: StreamId, fields: &Fields) -> usize {
-        let most = self.longest_taken();
+        let is_taken = self.is_taken(|| size_of_fields(fields));
         let Some(message) = self.streams.get_mut(&stream) else { return 0 };
         if message.sending == Half::Done {
             return 0;
         }
         debug_assert_eq!(message.sending, Half::Body, "the head goes before the trailers");
+        if !is_taken {
+            self.give_up(stream, Code::Internal);
+            return 0;
+        }
         let mut section = 0;
         if !fields.is_empty() {
-            let at = message.out.next.len();
             section = append_trailers(&mut message.out.next, fields);
-            if !is_within(most, &message.out.next[at..], fields) {
-                self.give_up(stream, Code::Internal);
-                return 0;
-            }
         }
         message.sending = Half::Done;
         message.ends = true;
@@ -125,9 +122,10 @@ impl Connection {
         section
     }
 
-    /// The longest list of fields that the peer takes, as far as it has said.
-    fn longest_taken(&self) -> u64 {
-        self.settings.map_or(u64::MAX, |settings| settings.field_section)
+    /// Whether the peer takes a list of fields of that size, as far as it has said.
+    fn is_taken(&self, size: impl FnOnce() -> u64) -> bool {
+        let most = self.settings.map_or(u64::MAX, |settings| settings.field_section);
+        most == u64::MAX || size() <= most
     }
 
     /// A stream that [`Connection::send_data`] could not send all of, and that can go on. To be asked after each [`Connection::flush`],

@@ -38,5 +38,6 @@ pub use size::{OVERSIZE_FACTOR, SectionLimits, Size, TooMuch};
 pub use table::{Name, Table};
 pub use trailers::{Excess, TrailerSection};
 pub use write::{
-    Destination, Encoding, Secrecy, room_for, write_fields, write_request, write_response,
+    Destination, Encoding, Secrecy, room_for, size_of_fields, size_of_response, write_fields,
+    write_request, write_response,
 };

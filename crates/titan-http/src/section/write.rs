@@ -4,6 +4,7 @@
 //! disagree with what is sent.
 
 use super::facts::CONNECTION_FIELDS;
+use super::line::OVERHEAD;
 use crate::field_name::{FieldName, FieldSet};
 use crate::fields::{Field, Fields};
 use crate::head::{RequestHead, ResponseHead};
@@ -101,8 +102,30 @@ pub fn write_response<E: Encoding>(out: &mut Vec<u8>, head: &ResponseHead, lengt
         None => write_public::<E>(out, E::STATUS, &head.status.digits()),
     }
     write_fields::<E>(out, &head.fields);
-    let may_have_length = !head.status.is_informational() && head.status != Status::NO_CONTENT;
-    write_length::<E>(out, length.filter(|_| may_have_length));
+    write_length::<E>(out, length.filter(|_| may_have_length(head.status)));
+}
+
+/// How long the list of the lines is that [`write_response`] appends, as both protocols count it (RFC 9113 section 6.5.2, RFC 9114 section
+/// 4.2.2).
+pub fn size_of_response(head: &ResponseHead, length: Option<u64>) -> u64 {
+    let digits = |length: u64| length.checked_ilog10().map_or(1, |last| last as usize + 1);
+    let length = length.filter(|_| may_have_length(head.status));
+    let length = length.map_or(0, |length| size_of("content-length".len(), digits(length)));
+    size_of(":status".len(), 3) + size_of_fields(&head.fields) + length
+}
+
+/// The same of [`write_fields`].
+pub fn size_of_fields(fields: &Fields) -> u64 {
+    let sizes = written(fields).map(|it| size_of(it.name.len(), it.value.trim_ascii().len()));
+    sizes.sum()
+}
+
+fn size_of(name: usize, value: usize) -> u64 {
+    (name + value + OVERHEAD) as u64
+}
+
+fn may_have_length(status: Status) -> bool {
+    !status.is_informational() && status != Status::NO_CONTENT
 }
 
 fn write_path<E: Encoding>(out: &mut Vec<u8>, head: &RequestHead) {
@@ -122,11 +145,13 @@ fn write_path<E: Encoding>(out: &mut Vec<u8>, head: &RequestHead) {
 /// Appends the lines that are the sender's own, of a head or of trailers, and leaves out those that are the encoder's or have no place in
 /// HTTP/2 and HTTP/3.
 pub fn write_fields<E: Encoding>(out: &mut Vec<u8>, fields: &Fields) {
-    for field in fields.iter() {
-        if !LEFT_OUT.has(field.id) && !is_other_te(&field) {
-            write_field::<E>(out, &field);
-        }
+    for field in written(fields) {
+        write_field::<E>(out, &field);
     }
+}
+
+fn written(fields: &Fields) -> impl Iterator<Item = Field<'_>> {
+    fields.iter().filter(|field| !LEFT_OUT.has(field.id) && !is_other_te(field))
 }
 
 #[inline]
