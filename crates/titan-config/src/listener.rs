@@ -48,6 +48,13 @@ pub struct Listener {
     pub location: Location,
 }
 
+impl Listener {
+    /// Whether connections of TCP, or of a Unix socket, come in: HTTP/3 alone has none.
+    pub fn has_streams(&self) -> bool {
+        self.protocols.h1 || self.protocols.h2 || !self.tls_routes.is_empty()
+    }
+}
+
 /// The versions of HTTP that a listener speaks; one at least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protocols {
@@ -109,7 +116,8 @@ section! {
             default("false", switch_or(HTTPS, whole(1..=65_535))),
         /// The versions of HTTP: `h1` (HTTP/1.1), `h2` (HTTP/2) and `h3` (HTTP/3). With TLS the handshake chooses (ALPN) and prefers
         /// `h2`; without TLS, clients with prior knowledge may start with HTTP/2. An `Upgrade` to HTTP/2 is ignored. `h3` needs `tls`, and
-        /// is served on the UDP port of the same number: firewalls and balancers in front have to let UDP through.
+        /// is served on the UDP port of the same number: firewalls and balancers in front have to let UDP through. With `h3` alone, and
+        /// without `tls_routes`, there is no TCP port.
         pub(crate) protocols: Option<Protocols> = optional("`[h2, h1]`", protocols()),
         /// Whether responses tell clients of HTTP/3, and how: `false`, `true`, or settings. Without `h3` it means nothing.
         pub(crate) alt_svc: Option<AltSvc> =

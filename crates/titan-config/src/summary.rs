@@ -115,9 +115,10 @@ fn listener(listener: &Listener) -> String {
         1 => ", 1 TLS route".to_owned(),
         count => format!(", {count} TLS routes"),
     };
+    let over = if listener.has_streams() { "" } else { ", HTTP/3 alone" };
     match listener.name == address {
-        true => format!("{address}{tls}{routes}"),
-        false => format!("{}: {address}{tls}{routes}", listener.name),
+        true => format!("{address}{tls}{over}{routes}"),
+        false => format!("{}: {address}{tls}{over}{routes}", listener.name),
     }
 }
 

@@ -45,6 +45,11 @@ impl ListenerId {
         ListenerId { side: Side::Udp, ..self.clone() }
     }
 
+    /// All sides of a listener on which clients come in.
+    pub(crate) fn sides(&self) -> [ListenerId; 2] {
+        [self.clone(), self.udp()]
+    }
+
     /// Whether it is that of a listener.
     pub(crate) fn is_udp(&self) -> bool {
         self.side == Side::Udp

@@ -224,31 +224,34 @@ pub(crate) fn bind(address: &ListenAddress, workers: usize) -> io::Result<Vec<Bo
     let sockets = match address {
         ListenAddress::Tcp(address) => bind_tcp(*address, true, workers),
         ListenAddress::Any(port) => {
-            let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
-            match bind_tcp(both, false, workers) {
-                // A kernel without IPv6 still has all of IPv4.
-                Err(error) if error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error()) => {
-                    bind_tcp((Ipv4Addr::UNSPECIFIED, *port).into(), true, workers)
-                }
-                result => result,
-            }
+            bind_any(*port, |address, only_v6| bind_tcp(address, only_v6, workers))
         }
         ListenAddress::Unix(path) => bind_unix(path, workers),
     }?;
     Ok(sockets.into_iter().map(BoundSocket::Listening).collect())
 }
 
-/// Binds one UDP socket for each worker, beside TCP sockets that are bound at `bound`. They share the port, and the kernel spreads peers
-/// over them.
-pub(crate) fn bind_udp(
-    address: &ListenAddress,
-    bound: SocketAddr,
-    workers: usize,
-) -> io::Result<Vec<BoundSocket>> {
-    let only_v6 = !matches!(address, ListenAddress::Any(_));
-    // As with TCP: a port that another process has is found out by one socket that does not share it.
-    udp_socket(bound, only_v6)?.bind(&bound.into())?;
-    (0..workers).map(|_| shared_udp_socket(bound, only_v6).map(BoundSocket::Udp)).collect()
+/// Binds one UDP socket for each worker. They share the port, and the kernel spreads peers over them.
+pub(crate) fn bind_udp(address: &ListenAddress, workers: usize) -> io::Result<Vec<BoundSocket>> {
+    let sockets = match address {
+        ListenAddress::Tcp(address) => bind_shared_udp(*address, true, workers),
+        ListenAddress::Any(port) => {
+            bind_any(*port, |address, only_v6| bind_shared_udp(address, only_v6, workers))
+        }
+        ListenAddress::Unix(_) => Err(io::ErrorKind::InvalidInput.into()),
+    }?;
+    Ok(sockets.into_iter().map(BoundSocket::Udp).collect())
+}
+
+/// Binds to all addresses of IPv6 and IPv4; `bind` gets one, and whether it is to be of IPv6 alone.
+fn bind_any<S>(port: u16, bind: impl Fn(SocketAddr, bool) -> io::Result<S>) -> io::Result<S> {
+    match bind((Ipv6Addr::UNSPECIFIED, port).into(), false) {
+        // A kernel without IPv6 still has all of IPv4.
+        Err(error) if error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error()) => {
+            bind((Ipv4Addr::UNSPECIFIED, port).into(), true)
+        }
+        result => result,
+    }
 }
 
 /// Sockets that some of so many workers still have at an address, and a further one for each of the others.
@@ -306,6 +309,23 @@ fn tcp_socket(address: SocketAddr, only_v6: bool) -> io::Result<Socket> {
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     Ok(socket)
+}
+
+fn bind_shared_udp(
+    address: SocketAddr,
+    only_v6: bool,
+    workers: usize,
+) -> io::Result<Vec<UdpSocket>> {
+    // As with TCP: a port that another process has is found out by one socket that does not share it.
+    udp_socket(address, only_v6)?.bind(&address.into())?;
+    let mut address = address;
+    let mut sockets = Vec::with_capacity(workers);
+    for _ in 0..workers {
+        let socket = shared_udp_socket(address, only_v6)?;
+        address = socket.local_addr()?;
+        sockets.push(socket);
+    }
+    Ok(sockets)
 }
 
 /// A socket that shares its port with others like it.

@@ -576,20 +576,19 @@ fn the_summary_says_where_tls_is_spoken() {
   - { address: \":80\", redirect_to_https: true }
   - { address: \":443\", tls: { certificates: [{ cert: a, key: b }] } }
   - { address: \":444\", tls: { certificates: [{ cert: a, key: b }], client_certificates: { ca: c } } }
+  - { address: \":445\", tls: { certificates: [{ cert: a, key: b }] }, protocols: h3 }
 routes: [{ upstream: { a: 1, b: 1, c: 1 } }]
-upstreams:
-  a: a:1
-  b: { endpoints: b:1, tls: on }
-  c: { endpoints: c:1, tls: { verify: false } }
+upstreams: { a: a:1, b: { endpoints: b:1, tls: on }, c: { endpoints: c:1, tls: { verify: false } } }
 ";
     let summary = Config::parse("titan.yaml", text).unwrap().summary();
     insta::assert_snapshot!(summary, @"
     workers    one for each core
     admin      127.0.0.1:8484
-    listeners  3
+    listeners  4
                :80, redirects to HTTPS
                :443, TLS
                :444, TLS with client certificates
+               :445, TLS, HTTP/3 alone
     routes     1
                root: /… -> 1 a : 1 b : 1 c
     upstreams  3

@@ -4,8 +4,10 @@ use super::{Loading, lock};
 use crate::listener_id::ListenerId;
 use crate::serve::Order;
 use crate::socket::{BoundSocket, FileIdentity, SocketFile};
+use socket2::SockRef;
 use std::collections::HashMap;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::{MutexGuard, mpsc as std_mpsc};
 use titan_io::tls::TicketSecrets;
@@ -77,15 +79,22 @@ impl Inherited {
         Ok(Some(sockets))
     }
 
+    /// Where the sockets of a listener are bound.
+    pub(super) fn address(&self, id: &ListenerId) -> Option<SocketAddr> {
+        let found = self.listeners.get(&ListenerName::of(id))?;
+        SockRef::from(found.sockets.first()?).local_addr().ok()?.as_socket()
+    }
+
     /// The ways to the processes that have connections of a listener's UDP side.
     pub(super) fn take_ways(&mut self, id: &ListenerId) -> Vec<OwnedFd> {
         let found = self.listeners.get_mut(&ListenerName::of(&id.ways()));
         found.map(|found| std::mem::take(&mut found.sockets)).unwrap_or_default()
     }
 
-    /// The ticket keys of a listener.
+    /// The ticket keys of a listener, which its sides have in common.
     pub(super) fn tickets(&self, id: &ListenerId) -> Option<&TicketSecrets> {
-        self.listeners.get(&ListenerName::of(id))?.tickets.as_ref()
+        let of = |id| self.listeners.get(&ListenerName::of(id))?.tickets.as_ref();
+        id.sides().iter().find_map(of)
     }
 
     /// The file of a listener at a Unix socket.

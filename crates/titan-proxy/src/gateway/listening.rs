@@ -25,7 +25,7 @@ pub struct Bound {
     pub socket_address: Option<SocketAddr>,
 }
 
-/// Everything that a gateway listens at, in the order of the file.
+/// Everything that a gateway listens at, in the order of the file; the sides of a listener one after the other.
 #[derive(Default)]
 pub(super) struct Listening(Vec<Place>);
 
@@ -73,68 +73,33 @@ impl Listening {
         workers: usize,
         inherited: &mut Inherited,
     ) -> Result<Rebound, LoadError> {
-        let mut opened: Vec<Vec<Listener>> =
-            std::iter::repeat_with(Vec::new).take(workers).collect();
+        let opened = std::iter::repeat_with(Vec::new).take(workers).collect();
+        let mut opening = Opening { before: self, inherited, opened };
         let mut places = Vec::with_capacity(config.listeners.len());
         let mut added = Vec::new();
         for (index, (listener, state)) in config.listeners.iter().zip(states).enumerate() {
-            let bind = |is_udp, error| LoadError::Bind {
-                address: text_of(&listener.address),
-                is_udp,
-                file: config.file_names.of(listener.location).to_owned(),
-                error,
-            };
-            let failed = |error| bind(false, error);
-            let failed_beside = |error| bind(true, error);
-            let mut open = |id: &ListenerId, shares: Vec<Vec<BoundSocket>>| {
-                let count = shares.iter().map(Vec::len).sum();
-                for (worker, sockets) in opened.iter_mut().zip(shares) {
-                    let listeners = sockets.into_iter().map(|socket| Listener {
-                        id: id.clone(),
-                        socket,
-                        state: Arc::clone(state),
-                    });
-                    worker.extend(listeners);
-                }
-                count
-            };
-            let id = state.id.clone();
-            let place = match self.find(&id) {
-                Some(place) => {
-                    let bound = Bound { name: listener.name.clone(), ..place.bound.clone() };
-                    place.renamed(bound, state)
-                }
-                None => {
-                    let (shares, file) =
-                        listen(listener, &id, workers, inherited).map_err(failed)?;
-                    let bound = Bound::new(listener, &shares[0][0]);
-                    added.push((index, bound.clone()));
-                    let sockets = open(&id, shares);
-                    Place::new(id, bound, sockets, (file, Vec::new()), state)
+            let failed = move |is_udp| {
+                move |error| LoadError::Bind {
+                    address: text_of(&listener.address),
+                    is_udp,
+                    file: config.file_names.of(listener.location).to_owned(),
+                    error,
                 }
             };
-            let udp = state.id.udp();
-            let beside = match self.find(&udp) {
-                _ if !listener.protocols.h3 => None,
-                Some(before) => Some(before.renamed(place.bound.clone(), state)),
-                None => {
-                    let shares = match inherited.take_sockets(&udp).map_err(failed_beside)? {
-                        Some(sockets) => {
-                            state.succeed(inherited.take_ways(&udp));
-                            share_out(sockets, workers).map_err(failed_beside)?
-                        }
-                        None => bind_beside(listener, &place.bound, state, workers)
-                            .map_err(failed_beside)?,
-                    };
-                    let bound = place.bound.clone();
-                    let small = shares[0][0].small_buffers();
-                    let sockets = open(&udp, shares);
-                    Some(Place::new(udp, bound, sockets, (None, small), state))
-                }
-            };
-            places.push(place);
-            places.extend(beside);
+            let mut port = opening.port(&state.id);
+            let stream = listener.has_streams().then(|| opening.stream(listener, state, port));
+            let stream = stream.transpose().map_err(failed(false))?;
+            if let Some(place) = &stream {
+                port = place.bound.socket_address;
+            }
+            let udp = listener.protocols.h3.then(|| opening.udp(listener, state, port));
+            let udp = udp.transpose().map_err(failed(true))?;
+            let is_new = self.find_side(&state.id).is_none();
+            let first = stream.as_ref().or(udp.as_ref()).filter(|_| is_new);
+            added.extend(first.map(|place| (index, place.bound.clone())));
+            places.extend(stream.into_iter().chain(udp));
         }
+        let opened = opening.opened;
         let listening = Listening(places);
         let gone = self.0.iter().filter(|place| listening.find(&place.id).is_none());
         let unused = gone.clone().filter_map(|place| place.file.clone()).collect();
@@ -158,17 +123,17 @@ impl Listening {
 
     /// Where clients can connect.
     pub(super) fn bound(&self) -> Vec<Bound> {
-        self.streams().map(|place| place.bound.clone()).collect()
+        self.firsts().map(|place| place.bound.clone()).collect()
     }
 
     /// Its listeners, each with its name.
     pub(super) fn states(&self) -> impl Iterator<Item = (&str, &Arc<ListenerState>)> {
-        self.streams().map(|place| (place.bound.name.as_str(), &place.state))
+        self.firsts().map(|place| (place.bound.name.as_str(), &place.state))
     }
 
-    /// What it is bound to, without the UDP sides of listeners.
-    fn streams(&self) -> impl Iterator<Item = &Place> {
-        self.0.iter().filter(|place| place.id == place.state.id)
+    /// What it is bound to, with one side of each listener.
+    fn firsts(&self) -> impl Iterator<Item = &Place> {
+        self.0.chunk_by(|one, next| Arc::ptr_eq(&one.state, &next.state)).map(|sides| &sides[0])
     }
 
     /// The sides of its listeners, each with the file that is its own.
@@ -207,6 +172,11 @@ impl Listening {
     fn find(&self, id: &ListenerId) -> Option<&Place> {
         self.0.iter().find(|place| place.id == *id)
     }
+
+    /// A side of a listener.
+    fn find_side(&self, id: &ListenerId) -> Option<&Place> {
+        id.sides().iter().find_map(|id| self.find(id))
+    }
 }
 
 impl Place {
@@ -221,7 +191,8 @@ impl Place {
     }
 
     /// The same under what may be another name.
-    fn renamed(&self, bound: Bound, state: &Arc<ListenerState>) -> Place {
+    fn renamed(&self, name: &str, state: &Arc<ListenerState>) -> Place {
+        let bound = Bound { name: name.to_owned(), ..self.bound.clone() };
         let kept = (self.file.clone(), self.small.clone());
         Place::new(self.id.clone(), bound, self.sockets, kept, state)
     }
@@ -239,14 +210,91 @@ impl Place {
     }
 }
 
+/// Opens the sides of listeners that are not open yet.
+struct Opening<'o> {
+    before: &'o Listening,
+    inherited: &'o mut Inherited,
+    /// What each worker accepts at from now on besides.
+    opened: Vec<Vec<Listener>>,
+}
+
+impl Opening<'_> {
+    /// Where a side of a listener is bound already.
+    fn port(&self, id: &ListenerId) -> Option<SocketAddr> {
+        let inherited = || id.sides().iter().find_map(|id| self.inherited.address(id));
+        let before = self.before.find_side(id).and_then(|place| place.bound.socket_address);
+        before.or_else(inherited)
+    }
+
+    /// Where connections of TCP or of a Unix socket come in: at that port, where the listener has one already.
+    fn stream(
+        &mut self,
+        listener: &titan_config::Listener,
+        state: &Arc<ListenerState>,
+        port: Option<SocketAddr>,
+    ) -> io::Result<Place> {
+        if let Some(place) = self.before.find(&state.id) {
+            return Ok(place.renamed(&listener.name, state));
+        }
+        let workers = self.opened.len();
+        let address = at_port(&listener.address, port);
+        let (shares, file) = listen(&address, &state.id, workers, self.inherited)?;
+        Ok(self.open(state.id.clone(), shares, (file, Vec::new()), (listener, state)))
+    }
+
+    /// Where QUIC comes in, in the same way.
+    fn udp(
+        &mut self,
+        listener: &titan_config::Listener,
+        state: &Arc<ListenerState>,
+        port: Option<SocketAddr>,
+    ) -> io::Result<Place> {
+        let id = state.id.udp();
+        if let Some(place) = self.before.find(&id) {
+            return Ok(place.renamed(&listener.name, state));
+        }
+        let workers = self.opened.len();
+        let shares = match self.inherited.take_sockets(&id)? {
+            Some(sockets) => {
+                state.succeed(self.inherited.take_ways(&id));
+                share_out(sockets, workers)?
+            }
+            None => bind_quic(&at_port(&listener.address, port), state, workers)?,
+        };
+        let small = shares[0][0].small_buffers();
+        Ok(self.open(id, shares, (None, small), (listener, state)))
+    }
+
+    /// Gives the sockets to the workers.
+    fn open(
+        &mut self,
+        id: ListenerId,
+        shares: Vec<Vec<BoundSocket>>,
+        rest: (Option<SocketFile>, Vec<SmallBuffer>),
+        (listener, state): (&titan_config::Listener, &Arc<ListenerState>),
+    ) -> Place {
+        let bound = Bound::new(listener, &shares[0][0]);
+        let count = shares.iter().map(Vec::len).sum();
+        for (worker, sockets) in self.opened.iter_mut().zip(shares) {
+            let listeners = sockets.into_iter().map(|socket| Listener {
+                id: id.clone(),
+                socket,
+                state: Arc::clone(state),
+            });
+            worker.extend(listeners);
+        }
+        Place::new(id, bound, count, rest, state)
+    }
+}
+
 /// Binds the sockets of a listener, unless they are inherited. With them, by worker, the file of a Unix socket.
 fn listen(
-    listener: &titan_config::Listener,
+    address: &ListenAddress,
     id: &ListenerId,
     workers: usize,
     inherited: &mut Inherited,
 ) -> io::Result<(Vec<Vec<BoundSocket>>, Option<SocketFile>)> {
-    let path = match &listener.address {
+    let path = match address {
         ListenAddress::Unix(path) => Some(path),
         ListenAddress::Tcp(_) | ListenAddress::Any(_) => None,
     };
@@ -255,7 +303,7 @@ fn listen(
         let file = known.map(|(path, file)| SocketFile::known(path, file));
         return Ok((share_out(sockets, workers)?, file));
     }
-    let sockets = bind(&listener.address, workers)?;
+    let sockets = bind(address, workers)?;
     Ok((alone(sockets), path.and_then(|path| SocketFile::at(path).ok())))
 }
 
@@ -268,11 +316,9 @@ impl Bound {
     }
 }
 
-/// The UDP sockets of a listener, whose port may have been chosen by the kernel. Those that it had before are used again while they have
-/// connections.
-fn bind_beside(
-    listener: &titan_config::Listener,
-    bound: &Bound,
+/// The UDP sockets of a listener. Those that it had before are used again while they have connections.
+fn bind_quic(
+    address: &ListenAddress,
     state: &ListenerState,
     workers: usize,
 ) -> io::Result<Vec<Vec<BoundSocket>>> {
@@ -280,8 +326,20 @@ fn bind_beside(
     if !left.is_empty() {
         return share_again(left, workers);
     }
-    let address = bound.socket_address.ok_or(io::ErrorKind::InvalidInput)?;
-    Ok(alone(bind_udp(&listener.address, address, workers)?))
+    Ok(alone(bind_udp(address, workers)?))
+}
+
+/// The address with the port of `bound`, which the kernel has chosen where the configuration says 0.
+fn at_port(address: &ListenAddress, bound: Option<SocketAddr>) -> ListenAddress {
+    match (address, bound) {
+        (ListenAddress::Tcp(address), Some(bound)) => {
+            let mut address = *address;
+            address.set_port(bound.port());
+            ListenAddress::Tcp(address)
+        }
+        (ListenAddress::Any(_), Some(bound)) => ListenAddress::Any(bound.port()),
+        _ => address.clone(),
+    }
 }
 
 fn alone(sockets: Vec<BoundSocket>) -> Vec<Vec<BoundSocket>> {

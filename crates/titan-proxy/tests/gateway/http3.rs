@@ -7,7 +7,7 @@ use crate::access_log::LogFile;
 use client::{Client, End, remembering, request};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{ClientConfig, ConnectionError, Endpoint, EndpointConfig};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use titan_testkit::upstream::{self, ok};
@@ -72,6 +72,62 @@ fn http3_is_spoken_where_it_is_configured_also_after_a_reload() {
     drop(gateway);
     let without = starts("max_connections: 10", &a);
     assert!(!speaks_quic(without.address()), "it is not spoken unless it is configured");
+}
+
+fn accepts_tcp(address: SocketAddr) -> bool {
+    TcpStream::connect(address).is_ok()
+}
+
+// field: listener.protocols
+#[test]
+fn http3_alone_has_no_tcp_port_also_after_a_reload() {
+    let a = certificate(&["a.example"]);
+    let alone = starts("protocols: h3", &a);
+    assert!(speaks_quic(alone.address()) && !accepts_tcp(alone.address()));
+    drop(alone);
+    let gateway = starts("protocols: [h3, h1]", &a);
+    let address = gateway.address();
+    assert!(speaks_quic(address) && accepts_tcp(address));
+    for (listener, has_tcp) in
+        [("protocols: h3", false), ("protocols: [h3, h2]", true), ("protocols: h3", false)]
+    {
+        gateway.reloads(&text(listener), &[]).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(gateway.address(), address);
+        assert!(speaks_quic(address), "{listener}");
+        assert_eq!(accepts_tcp(address), has_tcp, "{listener}");
+    }
+    gateway.reloads(&text("protocols: h1"), &[]).unwrap_or_else(|error| panic!("{error}"));
+    waits_until("the socket is closed", || !speaks_quic(address));
+    assert!(accepts_tcp(address), "it is the only one");
+    gateway.reloads(&text("protocols: h3"), &[]).unwrap_or_else(|error| panic!("{error}"));
+    assert!(speaks_quic(address) && !accepts_tcp(address));
+    let routed =
+        "protocols: h3, tls_routes: [{ names: b.example, mode: passthrough, upstream: u }]";
+    let routed = format!("{}\nupstreams: {{ u: '127.0.0.1:1' }}", text(routed));
+    gateway.reloads(&routed, &[]).unwrap_or_else(|error| panic!("{error}"));
+    assert!(accepts_tcp(address), "TLS routes are of TCP");
+}
+
+#[test]
+fn http3_alone_is_handed_over_with_its_port_and_its_keys() {
+    let a = certificate(&["a.example"]);
+    let old = starts("protocols: [h3, h1]", &a);
+    let address = old.address();
+    let client = Arc::new(a.trusted());
+    let resumes = || {
+        let session = Certificate::client_with(&client, "a.example");
+        let mut peer = Peer::connects(address).secures(session);
+        peer.sends(GET).response().has_status(204);
+        peer.has_resumed()
+    };
+    assert!(!resumes());
+    let alone = old.hands_over_to(&text("protocols: h3"), &[]).unwrap();
+    old.waits_for_end();
+    assert_eq!(alone.address(), address);
+    assert!(speaks_quic(address) && !accepts_tcp(address));
+    let last = alone.hands_over_to(&text("protocols: [h3, h1]"), &[]).unwrap();
+    assert_eq!(last.address(), address);
+    assert!(speaks_quic(address) && resumes());
 }
 
 /// A listener that speaks these, with an upstream, on two workers.
