@@ -9,23 +9,23 @@ use crate::socket::{Acceptor, BoundSocket};
 use crate::tls_route::TlsRoute;
 use crate::worker::{CurrentSnapshot, OpenConnection, Worker};
 use arc_swap::ArcSwap;
+use quic::UdpShared;
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, UdpSocket};
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc as std_mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc as std_mpsc};
 use std::task::Poll;
 use titan_config::Cidr;
 use titan_config::TlsMode;
 use titan_http::Scheme;
 use titan_io::clock::{CoarseInstant, TICK};
 use titan_io::network::ClientNetwork;
-use titan_io::quic::{Handover, Predecessors};
 use titan_io::registry::Registry;
 use titan_io::shares::{ClientCounter, Shares};
 use titan_io::stream::{Agreed, Stream};
@@ -70,14 +70,7 @@ pub(crate) struct ListenerState {
     used: Shares,
     /// Connections by client; only looked at where the configuration limits them.
     by_client: Mutex<HashMap<ClientNetwork, u32>>,
-    /// The UDP sockets of all workers.
-    handover: Arc<Handover>,
-    /// The processes before this one that have connections of QUIC.
-    predecessors: Arc<Predecessors>,
-    /// Handshakes of QUIC under way, over all workers.
-    handshakes: AtomicU32,
-    /// The UDP sockets that are open, each with its worker: also after the UDP side was closed, while there are connections.
-    udp: Mutex<Vec<(usize, Weak<UdpSocket>)>>,
+    pub(crate) udp: UdpShared,
 }
 
 /// The settings of a listener, ready to be in force.
@@ -141,10 +134,7 @@ impl ListenerState {
             open: AtomicU32::new(0),
             used: Shares::default(),
             by_client: Mutex::default(),
-            handover: Arc::default(),
-            predecessors: Arc::default(),
-            handshakes: AtomicU32::new(0),
-            udp: Mutex::default(),
+            udp: UdpShared::default(),
         }
     }
 

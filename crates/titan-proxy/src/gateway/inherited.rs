@@ -163,7 +163,7 @@ impl Loading {
         });
         let mut listeners: Vec<_> = listeners.collect();
         for (id, state, _) in in_force.listening.files().filter(|(id, ..)| id.is_udp()) {
-            let (name, sockets) = (ListenerName::of(&id.ways()), state.lend_ways()?);
+            let (name, sockets) = (ListenerName::of(&id.ways()), state.udp.lend_ways()?);
             listeners.push(InheritedListener { name, sockets, tickets: None, file: None });
         }
         drop(in_force);

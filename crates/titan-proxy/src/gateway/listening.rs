@@ -256,7 +256,7 @@ impl Opening<'_> {
         let workers = self.opened.len();
         let shares = match self.inherited.take_sockets(&id)? {
             Some(sockets) => {
-                state.succeed(self.inherited.take_ways(&id));
+                state.udp.succeed(self.inherited.take_ways(&id));
                 share_out(sockets, workers)?
             }
             None => bind_quic(&at_port(&listener.address, port), state, workers)?,
@@ -322,7 +322,7 @@ fn bind_quic(
     state: &ListenerState,
     workers: usize,
 ) -> io::Result<Vec<Vec<BoundSocket>>> {
-    let left = state.udp_sockets()?;
+    let left = state.udp.sockets()?;
     if !left.is_empty() {
         return share_again(left, workers);
     }

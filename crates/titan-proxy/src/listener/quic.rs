@@ -10,15 +10,16 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use titan_h3::Code;
 use titan_http::Scheme;
 use titan_io::clock::{CoarseInstant, Timer};
 use titan_io::quic::{
-    Arrival, Datagrams, Endpoint, EndpointFigures, Line, QuicLimits, QuicServer, take_forwarded,
+    Arrival, Datagrams, Endpoint, EndpointFigures, Handover, Line, Predecessors, QuicLimits,
+    QuicServer, take_forwarded,
 };
 use titan_io::stream::Agreed;
 use titan_io::tls::{Refused, ServerTls};
@@ -34,7 +35,7 @@ pub(super) async fn serve(
     mut orders: mpsc::Receiver<ListenerOrder>,
 ) -> io::Result<()> {
     let lent = Arc::new(socket.try_clone()?);
-    state.note_udp(worker.index(), &lent);
+    state.udp.note(worker.index(), &lent);
     let Some(side) = UdpSide::new(socket, Rc::clone(&worker), state)? else { return Ok(()) };
     let mut receiving = Receiving { side, datagrams: Datagrams::default(), arrivals: Vec::new() };
     let done: Option<Done> = loop {
@@ -79,11 +80,24 @@ enum Next {
     Failed(io::Error),
 }
 
-impl ListenerState {
-    /// Duplicates of its UDP sockets that are open, each with its worker.
-    pub(crate) fn udp_sockets(&self) -> io::Result<Vec<(usize, UdpSocket)>> {
-        let udp = self.udp.lock().unwrap_or_else(PoisonError::into_inner);
-        let open = udp.iter().filter_map(|(worker, socket)| Some((*worker, socket.upgrade()?)));
+/// What the workers have in common of the UDP side of a listener.
+#[derive(Default)]
+pub(crate) struct UdpShared {
+    /// The sockets of all workers.
+    handover: Arc<Handover>,
+    /// The processes before this one that have connections.
+    predecessors: Arc<Predecessors>,
+    /// Handshakes under way.
+    handshakes: AtomicU32,
+    /// The sockets that are open, each with its worker: also after the UDP side was closed, while there are connections.
+    open: Mutex<Vec<(usize, Weak<UdpSocket>)>>,
+}
+
+impl UdpShared {
+    /// Duplicates of the sockets that are open, each with its worker.
+    pub(crate) fn sockets(&self) -> io::Result<Vec<(usize, UdpSocket)>> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = open.iter().filter_map(|(worker, socket)| Some((*worker, socket.upgrade()?)));
         open.map(|(worker, socket)| Ok((worker, socket.try_clone()?))).collect()
     }
 
@@ -100,11 +114,11 @@ impl ListenerState {
         self.predecessors.set(ways);
     }
 
-    /// Notes a UDP socket, which is open for as long as `socket` is.
-    fn note_udp(&self, worker: usize, socket: &Arc<UdpSocket>) {
-        let mut udp = self.udp.lock().unwrap_or_else(PoisonError::into_inner);
-        udp.retain(|(_, socket)| socket.strong_count() > 0);
-        udp.push((worker, Arc::downgrade(socket)));
+    /// Notes a socket, which is open for as long as `socket` is.
+    fn note(&self, worker: usize, socket: &Arc<UdpSocket>) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|(_, socket)| socket.strong_count() > 0);
+        open.push((worker, Arc::downgrade(socket)));
     }
 }
 
@@ -143,7 +157,8 @@ impl UdpSide {
         let early_data = state.config.load().early_data;
         let held = state.listener_policy.tls().and_then(|tls| Held::new(tls, limits, early_data));
         let Some(held) = held else { return Ok(None) };
-        let (handover, before) = (Arc::clone(&state.handover), Arc::clone(&state.predecessors));
+        let UdpShared { handover, predecessors, .. } = &state.udp;
+        let (handover, before) = (Arc::clone(handover), Arc::clone(predecessors));
         let endpoint = Endpoint::new(socket, handover, before, held.server.clone())?;
         Ok(Some(UdpSide { endpoint, worker, state, held }))
     }
@@ -178,7 +193,7 @@ impl UdpSide {
         if endpoint.is_closed() || !worker.accepts() {
             return endpoint.refuse(arrival);
         }
-        let under_way = state.handshakes.load(Ordering::Relaxed);
+        let under_way = state.udp.handshakes.load(Ordering::Relaxed);
         let is_known = arrival.is_validated() || !arrival.may_retry();
         if !is_known && under_way >= state.config.load().retry_above {
             return endpoint.retry(arrival);
@@ -293,14 +308,14 @@ struct Handshake(Arc<ListenerState>);
 
 impl Handshake {
     fn begin(state: &Arc<ListenerState>) -> Handshake {
-        state.handshakes.fetch_add(1, Ordering::Relaxed);
+        state.udp.handshakes.fetch_add(1, Ordering::Relaxed);
         Handshake(Arc::clone(state))
     }
 }
 
 impl Drop for Handshake {
     fn drop(&mut self) {
-        self.0.handshakes.fetch_sub(1, Ordering::Relaxed);
+        self.0.udp.handshakes.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
