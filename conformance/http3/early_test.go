@@ -185,6 +185,37 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// RFC 8446 section 8.1: a session is good for early data once. A replay may come with a token of its own, and so from an address that is
+// valid.
+func TestSessionsAreResumedOnce(t *testing.T) {
+	peer := early(t, make(chan string, 8))
+	visitor := returning{visited(t, peer), clientConfig()}
+	visitor.tls.ClientSessionCache = &sameSession{ClientSessionCache: visitor.tls.ClientSessionCache}
+	first := visitor.dial(t, peer)
+	usedEarlyData(t, first)
+	first.CloseWithError(0x100, "")
+	again := visitor.dial(t, peer)
+	wait(t, again.HandshakeComplete(), "the end of the handshake")
+	if again.ConnectionState().Used0RTT {
+		t.Error("0-RTT was used again")
+	}
+}
+
+// sameSession is for a client that has one session only, and keeps it.
+type sameSession struct {
+	tls.ClientSessionCache
+	session *tls.ClientSessionState
+}
+
+func (s *sameSession) Get(key string) (*tls.ClientSessionState, bool) {
+	if s.session == nil {
+		s.session, _ = s.ClientSessionCache.Get(key)
+	}
+	return s.session, s.session != nil
+}
+
+func (s *sameSession) Put(string, *tls.ClientSessionState) {}
+
 // RFC 9000 section 8.1: the address of a client without a token may be made up, and everything goes by addresses that are not.
 func TestEarlyRequestsWithoutToken(t *testing.T) {
 	seen := make(chan string, 8)
