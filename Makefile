@@ -27,7 +27,7 @@ say = @printf '\n== %s\n' '$(1)'
 # Where scripts/install-kubernetes-peers.sh puts etcd, kube-apiserver and the echo server.
 export TITAN_KUBERNETES ?= $(CARGO_TARGET_DIR)/kubernetes
 
-.PHONY: help build run test peers lint tidy unit dashboard dashboard-check fuzz-smoke go chaos-smoke conformance http3 consul cluster cluster-churn conformance-k8s soak overload fleet chaos bench audit docs fmt clean
+.PHONY: help build run test peers lint tidy unit dashboard dashboard-check fuzz-smoke fuzz go chaos-smoke conformance http3 consul cluster cluster-churn conformance-k8s soak overload fleet chaos bench audit docs fmt clean
 
 help: ## prints this list
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/\1\t\2/p' Makefile | expand -t 17
@@ -91,6 +91,10 @@ dashboard-check: ## checks that the built page belongs to its sources, and tests
 fuzz-smoke: ## runs each fuzz target over a bounded, repeatable corpus, on stable Rust
 	$(call say,fuzz smoke)
 	@if [ -e fuzz/Cargo.toml ]; then cd fuzz && cargo test --quiet; fi
+
+fuzz: ## runs each fuzz target with libFuzzer for a minute, or for FUZZ_SECONDS=3600, and prints how much of the code it reaches
+	$(call say,fuzz)
+	@scripts/fuzz.sh
 
 # -count=1: Go's cache does not see the vectors, which lie outside its modules.
 go: ## checks and tests every Go module; then runs each fuzz target for a moment

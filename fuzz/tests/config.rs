@@ -1,6 +1,7 @@
 //! The configuration target on a fixed pseudo-random walk: files that are right, some of them damaged.
 
 mod random;
+mod seeds;
 
 use random::Random;
 use titan_fuzz::config::{NEXT_FILE, config};
@@ -116,20 +117,31 @@ fn damage(data: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
+fn files() -> Vec<Vec<u8>> {
+    let next = char::from(NEXT_FILE).to_string();
+    SEEDS.iter().map(|files| files.join(&next).into_bytes()).collect()
+}
+
+/// Choices, and files with a few mistakes in them.
+fn step(files: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+    let mut input = random.choose(files).to_vec();
+    for _ in 0..random.next() % 4 {
+        damage(&mut input, random);
+    }
+    [&random.next().to_le_bytes()[..], &input].concat()
+}
+
 #[test]
 fn configurations() {
-    let mut random = Random(0x7469_7461_6e00_0003);
-    let seeds: Vec<Vec<u8>> = SEEDS
-        .iter()
-        .map(|files| files.join(&char::from(NEXT_FILE).to_string()).into_bytes())
-        .collect();
-    for _ in 0..RUNS {
-        let mut input = random.choose(&seeds).to_vec();
-        for _ in 0..random.next() % 4 {
-            damage(&mut input, &mut random);
-        }
-        config(&[&random.next().to_le_bytes()[..], &input].concat());
-    }
+    let (files, mut random) = (files(), Random(0x7469_7461_6e00_0003));
+    (0..RUNS).for_each(|_| config(&step(&files, &mut random)));
+}
+
+#[test]
+#[ignore = "it is for libFuzzer"]
+fn write_seeds() {
+    let files = files();
+    seeds::write("config", |random| step(&files, random));
 }
 
 /// Without damage they are what they should be, so that the walk begins inside.

@@ -6,6 +6,7 @@ mod damage;
 #[path = "../../crates/titan-h2/tests/connection/peer.rs"]
 mod peer;
 mod random;
+mod seeds;
 
 use damage::damage;
 use peer::*;
@@ -72,26 +73,35 @@ fn pool() -> Vec<Vec<u8>> {
     streams.chain(on_connection()).chain(on_connection()).collect()
 }
 
+/// Choices, and frames of the pool.
+fn frames(pool: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+    let choices = random.next();
+    let mut bytes = choices.to_le_bytes().to_vec();
+    // A client under test has opened streams by itself.
+    if choices & 0x1_0000 == 0 {
+        bytes.extend([post(1), post(3), get(5)].concat());
+    }
+    for _ in 0..random.next() % 24 {
+        let mut frame = random.choose(pool).to_vec();
+        if random.next().is_multiple_of(16) {
+            damage(&mut frame, random);
+        }
+        bytes.extend(frame);
+    }
+    bytes
+}
+
 #[test]
 fn frames_in_any_order() {
+    let (pool, mut random) = (pool(), Random(0x7469_7461_6e00_0002));
+    (0..RUNS).for_each(|_| titan_fuzz::h2::connection(&frames(&pool, &mut random)));
+}
+
+#[test]
+#[ignore = "it is for libFuzzer"]
+fn write_seeds() {
     let pool = pool();
-    let mut random = Random(0x7469_7461_6e00_0002);
-    for _ in 0..RUNS {
-        let choices = random.next();
-        let mut bytes = choices.to_le_bytes().to_vec();
-        // A client under test has opened streams by itself.
-        if choices & 0x1_0000 == 0 {
-            bytes.extend([post(1), post(3), get(5)].concat());
-        }
-        for _ in 0..random.next() % 24 {
-            let mut frame = random.choose(&pool).to_vec();
-            if random.next().is_multiple_of(16) {
-                damage(&mut frame, &mut random);
-            }
-            bytes.extend(frame);
-        }
-        titan_fuzz::h2::connection(&bytes);
-    }
+    seeds::write("h2", |random| frames(&pool, random));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #[path = "../../crates/titan-h1/tests/conformance/mutation.rs"]
 mod mutation;
 mod random;
+mod seeds;
 
 use random::Random;
 
@@ -26,17 +27,30 @@ fn records(message: &[u8], size: usize) -> Vec<u8> {
     message.chunks(size).flat_map(record).collect()
 }
 
+fn messages() -> Vec<Vec<u8>> {
+    let of = |message: &&[u8]| [1, 9, 40, 200].map(|size| records(message, size));
+    [NAMED, OLD].iter().flat_map(of).collect()
+}
+
+/// A choice, and a message with a few mistakes in it.
+fn step(messages: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+    let count = random.next() % 4;
+    let changes: Vec<_> =
+        (0..count).map(|_| (random.next() as u8, random.next(), random.next())).collect();
+    let mut data = vec![random.next() as u8];
+    data.extend(mutation::apply(random.choose(messages), &changes));
+    data
+}
+
 #[test]
 fn hellos() {
-    let seeds: Vec<_> =
-        [NAMED, OLD].iter().flat_map(|it| [1, 9, 40, 200].map(|size| records(it, size))).collect();
-    let mut random = Random(0x7469_7461_6e00_0003);
-    for _ in 0..RUNS {
-        let count = random.next() % 4;
-        let changes: Vec<_> =
-            (0..count).map(|_| (random.next() as u8, random.next(), random.next())).collect();
-        let mut data = vec![random.next() as u8];
-        data.extend(mutation::apply(random.choose(&seeds), &changes));
-        titan_fuzz::hello::hello(&data);
-    }
+    let (messages, mut random) = (messages(), Random(0x7469_7461_6e00_0003));
+    (0..RUNS).for_each(|_| titan_fuzz::hello::hello(&step(&messages, &mut random)));
+}
+
+#[test]
+#[ignore = "it is for libFuzzer"]
+fn write_seeds() {
+    let messages = messages();
+    seeds::write("hello", |random| step(&messages, random));
 }
