@@ -178,3 +178,12 @@ impl From<Unsendable> for Error {
         }
     }
 }
+
+impl From<BadResult> for Kind {
+    fn from(bad: BadResult) -> Kind {
+        match bad {
+            BadResult::NoHost => Kind::NoHost,
+            BadResult::WrongPlace | BadResult::Path(_) => Kind::BadRewrite,
+        }
+    }
+}

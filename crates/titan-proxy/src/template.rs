@@ -9,13 +9,12 @@
 //! | path | unchanged: it is already part of a path |
 //! | query, fragment | with `&`, `=`, `+`, `;`, `?` and `#` escaped: it is one value |
 
-use crate::route::{Match, Params};
+use super::route::{Match, Params};
 use std::fmt;
 use std::num::NonZeroU16;
 use titan_config::{PathPattern, Piece, Rewrite, Template};
 use titan_http::path::{BadPath, escape, is_path_byte, settle};
 use titan_http::{Authority, RequestHead, host_of, is_target_byte};
-use titan_io::error::Kind;
 
 /// The parts of a request that a template can name.
 #[derive(Clone, Copy)]
@@ -303,15 +302,6 @@ impl Position {
 
 fn is_label_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.')
-}
-
-impl From<BadResult> for Kind {
-    fn from(bad: BadResult) -> Kind {
-        match bad {
-            BadResult::NoHost => Kind::NoHost,
-            BadResult::WrongPlace | BadResult::Path(_) => Kind::BadRewrite,
-        }
-    }
 }
 
 impl fmt::Display for BadResult {
