@@ -7,6 +7,7 @@ mod claims;
 mod forward;
 mod keys;
 mod rules;
+mod view;
 
 pub(super) use basic::presented_user;
 pub(crate) use basic::{Remembered, Users, Verifiers};
@@ -23,7 +24,6 @@ use claims::Claims;
 use forward::Forward;
 use keys::{AcceptedKeys, KnownKeys};
 use rules::Rules;
-pub(super) use rules::{Unmet, View};
 use serde_json::{Map, Value};
 use std::io;
 use std::net::IpAddr;
@@ -33,6 +33,7 @@ use titan_http::BadField;
 use titan_io::error::{Error, Kind};
 use titan_io::refusals;
 use titan_io::tls::{BadCredentials, Files, Identity};
+pub(super) use view::{Unmet, View};
 
 refusals! {
     /// The client's address may not ask.
