@@ -6,11 +6,10 @@
 //!                                                   another one needs the slot
 //! ```
 
-use super::Peer;
+use super::{ClientNetwork, Peer};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use titan_io::network::ClientNetwork;
 use tokio::sync::{Notify, watch};
 
 /// The connections that a server may have open.

@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use titan_config::ListenAddress;
+use titan_http::{RequestHead, Status};
 
 const BOUNDS: Bounds = Bounds {
     connections: 2,

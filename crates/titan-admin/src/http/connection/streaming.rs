@@ -7,9 +7,9 @@
 //!    └────────────────────────────────────────────────────────────▶ CutOff: the connection is closed without it
 //! ```
 
+use super::super::slots::{NoRoom, What};
+use super::super::{Handler, Pieces, Response};
 use super::{Connection, ResponseOptions};
-use crate::http::slots::{NoRoom, What};
-use crate::http::{Handler, Pieces, Response};
 use std::io;
 use std::time::Duration;
 use titan_h1::Body;
