@@ -1,0 +1,5 @@
+//! The `template` target under libFuzzer.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| titan_fuzz::template::template(data));
