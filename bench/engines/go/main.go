@@ -20,6 +20,7 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 0, "instead of 15 (5 over TCP, 3 with idle connections)")
 	flag.BoolVar(&o.quick, "quick", false, "few and short rounds: a look, not a result")
 	flag.BoolVar(&o.check, "check", false, "exit with 1 when Shockwave misses a bar")
+	flag.StringVar(&o.results, "results", "", "write the results into this folder, not into results/ or .run/")
 	flag.StringVar(&o.profile, "profile", "", "write a processor profile to this file, and the server process's to it with .server behind")
 	serves := flag.String("serve", "", "for this program's own use: be the server process of this engine")
 	flag.Parse()
@@ -39,7 +40,7 @@ type options struct {
 	scenarios, engines string
 	rounds             int
 	quick, check       bool
-	profile            string
+	results, profile   string
 }
 
 // Whole runs are results; what leaves something out stays out of them.
@@ -81,7 +82,10 @@ func run(o options) error {
 		return err
 	}
 	path := filepath.Join(folder, "results", m.fileName())
-	if !o.whole() {
+	switch {
+	case o.results != "":
+		path = filepath.Join(o.results, m.fileName())
+	case !o.whole():
 		path = filepath.Join(folder, ".run", "go.csv")
 	}
 	if err := writeCSV(path, m, results); err != nil {

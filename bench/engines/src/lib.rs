@@ -27,3 +27,5 @@ pub mod websocket;
 pub mod payload;
 
 pub mod report;
+
+pub mod results;

@@ -15,9 +15,8 @@ use clap::Parser;
 use titan_bench::launch::{self, Running, free_address, pause, run_directory};
 use titan_bench::machine::Machine;
 use titan_bench::process::{resident, time_of_threads};
-use titan_bench::programs::{
-    bench_directory, built, cargo_build, first_version, own_directory, repository,
-};
+use titan_bench::programs::{built, cargo_build, first_version, own_directory, repository};
+use titan_bench::results::Results;
 
 const UPSTREAMS: usize = 10;
 const ENDPOINTS_OF_EACH: usize = 1_000;
@@ -37,6 +36,8 @@ struct Options {
     /// Run this titan binary; none is built.
     #[arg(long, value_name = "PATH")]
     titan: Option<PathBuf>,
+    #[command(flatten)]
+    results: Results,
 }
 
 /// What endpoints are probed by: the name of it, and the setting.
@@ -96,8 +97,7 @@ fn all(options: &Options) -> io::Result<()> {
             resident >> 20
         );
     }
-    let file =
-        bench_directory().join("results").join(format!("{}-probes.csv", machine.file_name()));
+    let file = options.results.folder(true)?.join(format!("{}-probes.csv", machine.file_name()));
     fs::write(&file, rows)?;
     println!("written: {}", file.display());
     Ok(())

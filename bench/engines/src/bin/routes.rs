@@ -16,7 +16,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use titan_bench::launch::{self, Running, free_address, run_directory};
 use titan_bench::machine::Machine;
 use titan_bench::process::{peak, resident, time_of_threads};
-use titan_bench::programs::{bench_directory, built, cargo_build, first_version, repository};
+use titan_bench::programs::{built, cargo_build, first_version, repository};
+use titan_bench::results::Results;
 
 /// Routes and endpoints. The first one is what the others are compared with.
 const SIZES: [(usize, usize); 4] = [(10, 1), (1_000, 500), (10_000, 5_000), (100_000, 50_000)];
@@ -47,6 +48,8 @@ struct Options {
     /// Run this titan binary; none is built.
     #[arg(long, value_name = "PATH")]
     titan: Option<PathBuf>,
+    #[command(flatten)]
+    results: Results,
 }
 
 /// What a configuration has cost.
@@ -99,8 +102,7 @@ fn all(options: &Options) -> io::Result<()> {
     for (size, figures) in SIZES.iter().zip(&medians) {
         rows += &row(*size, (figures, &medians[0]), &machine, &version);
     }
-    let file =
-        bench_directory().join("results").join(format!("{}-routes.csv", machine.file_name()));
+    let file = options.results.folder(true)?.join(format!("{}-routes.csv", machine.file_name()));
     fs::write(&file, rows)?;
     println!("written: {}", file.display());
     Ok(())

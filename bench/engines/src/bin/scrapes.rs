@@ -15,7 +15,8 @@ use clap::Parser;
 use titan_bench::launch::{self, Running, free_address, run_directory};
 use titan_bench::machine::Machine;
 use titan_bench::process::{resident, time_of_threads};
-use titan_bench::programs::{bench_directory, built, cargo_build, first_version, repository};
+use titan_bench::programs::{built, cargo_build, first_version, repository};
+use titan_bench::results::Results;
 
 const ROUTES: usize = 10_000;
 const UPSTREAMS: usize = 10;
@@ -35,6 +36,8 @@ struct Options {
     /// Run this titan binary; none is built.
     #[arg(long, value_name = "PATH")]
     titan: Option<PathBuf>,
+    #[command(flatten)]
+    results: Results,
 }
 
 /// Which page is asked for: its format, by what is accepted, and how many series it may have.
@@ -86,8 +89,7 @@ fn all(options: &Options) -> io::Result<()> {
             rows += &row(&page, &figures, &machine, &version);
         }
     }
-    let file =
-        bench_directory().join("results").join(format!("{}-scrapes.csv", machine.file_name()));
+    let file = options.results.folder(true)?.join(format!("{}-scrapes.csv", machine.file_name()));
     fs::write(&file, rows)?;
     println!("written: {}", file.display());
     Ok(())

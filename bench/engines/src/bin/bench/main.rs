@@ -19,7 +19,6 @@ mod table;
 mod tokens;
 
 use std::io;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -63,7 +62,7 @@ fn run(options: &RunOptions) -> io::Result<ExitCode> {
     }
     let verdicts = bars::verdicts(&figures);
     verdicts.iter().for_each(|verdict| println!("{verdict}"));
-    let results = results_directory(options)?;
+    let results = options.results.folder(options.complete())?;
     let name = machine.file_name();
     csv::write(&results.join(format!("{name}.csv")), &machine, &programs, &figures)?;
     chart::write(&results.join(format!("{name}.svg")), &machine, programs.origin(), &figures)?;
@@ -71,12 +70,4 @@ fn run(options: &RunOptions) -> io::Result<ExitCode> {
     let missed = options.check && verdicts.iter().any(|verdict| !verdict.met());
     let wrong = figures.iter().any(Figures::has_errors);
     Ok(if wrong || missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-/// Only a run of everything, at full length, is a result to keep.
-fn results_directory(options: &RunOptions) -> io::Result<PathBuf> {
-    let directory =
-        programs::bench_directory().join(if options.complete() { "results" } else { ".run" });
-    std::fs::create_dir_all(&directory)?;
-    Ok(directory)
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use titan_bench::results::Results;
 
 use crate::engine::Engine;
 use crate::origin::Origin;
@@ -60,6 +61,8 @@ pub struct RunOptions {
     /// Fail when Titan misses a bar.
     #[arg(long)]
     pub check: bool,
+    #[command(flatten)]
+    pub results: Results,
 }
 
 #[derive(Args)]

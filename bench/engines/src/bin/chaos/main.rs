@@ -16,13 +16,11 @@ mod sample;
 mod table;
 
 use std::io;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
 use titan_bench::launch;
 use titan_bench::machine::Machine;
-use titan_bench::programs::bench_directory;
 
 use crate::case::Protocol;
 use crate::figures::Figures;
@@ -50,11 +48,10 @@ fn all(options: &Options) -> io::Result<ExitCode> {
     verdicts.iter().filter(|verdict| !verdict.is_met).for_each(|verdict| println!("{verdict}"));
     let met = verdicts.iter().filter(|verdict| verdict.is_met).count();
     println!("{met} of {} bars are met", verdicts.len());
-    if !options.short {
-        let file = results_directory(options)?.join(format!("{}-chaos.csv", machine.file_name()));
-        csv::write(&file, &machine, &programs, &figures)?;
-        println!("written: {}", file.display());
-    }
+    let folder = options.results.folder(options.is_complete())?;
+    let file = folder.join(format!("{}-chaos.csv", machine.file_name()));
+    csv::write(&file, &machine, &programs, &figures)?;
+    println!("written: {}", file.display());
     Ok(match options.check && met < verdicts.len() {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
@@ -75,12 +72,4 @@ fn each_case(
         all.extend(figures);
     }
     Ok(all)
-}
-
-/// Only a run of everything is a result to keep.
-fn results_directory(options: &Options) -> io::Result<PathBuf> {
-    let name = if options.is_complete() { "results" } else { ".run" };
-    let directory = bench_directory().join(Path::new(name));
-    std::fs::create_dir_all(&directory)?;
-    Ok(directory)
 }

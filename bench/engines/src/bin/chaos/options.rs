@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
+use titan_bench::results::Results;
 
 use crate::case::{CASES, Case, Protocol};
 use crate::gateway::Engine;
@@ -34,6 +35,8 @@ pub struct Options {
     /// Fail when Titan misses a bar.
     #[arg(long)]
     pub check: bool,
+    #[command(flatten)]
+    pub results: Results,
 }
 
 /// How much load there is, and how long each part of a case takes.
