@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 )
 
 // A bar is what one of Shockwave's figures has to reach.
@@ -102,33 +101,26 @@ func (v verdict) reaches(goal float64) bool {
 	}
 }
 
+// String begins as the verdicts of the harness for Titan do: `make validate` reads both.
 func (v verdict) String() string {
-	switch {
-	case v.reaches(v.bar.aim):
-		return "aim"
-	case v.reaches(v.bar.least):
-		return "pass"
-	default:
-		return "MISS"
+	word := "MISSED"
+	if v.reaches(v.bar.least) {
+		word = "met"
 	}
+	format := [...]string{
+		timesCheaper:          "%.2fx cheaper than " + v.bar.against + ", at least %.2fx, aim %.2fx",
+		residentBytes:         "%.0f resident bytes, at most %.0f, aim %.0f",
+		allocationsPerRequest: "%.2f allocations, at most %.2f, aim %.2f",
+	}[v.bar.measure]
+	return fmt.Sprintf("bar %s: %s "+format, word, v.bar.scenario, v.figure, v.bar.least, v.bar.aim)
 }
 
 // writeVerdicts prints a line for each bar and says whether all are passed.
 func writeVerdicts(w io.Writer, list []verdict) (passed bool) {
 	passed = true
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "shockwave's bars\tagainst\tfigure\tat least\taim\t")
 	for _, v := range list {
-		figure, least, aim := v.bar.texts(v.figure)
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", v.bar.scenario, v.bar.against, figure, least, aim, v)
+		fmt.Fprintln(w, v)
 		passed = passed && v.reaches(v.bar.least)
 	}
-	_ = table.Flush()
 	return passed
-}
-
-func (b bar) texts(figure float64) (reached, least, aim string) {
-	format := [...]string{timesCheaper: "%.2fx", residentBytes: "%.0f bytes", allocationsPerRequest: "%.2f allocations"}[b.measure]
-	text := func(value float64) string { return fmt.Sprintf(format, value) }
-	return text(figure), text(b.least), text(b.aim)
 }

@@ -175,13 +175,12 @@ func TestVerdicts(t *testing.T) {
 		figure float64
 		want   string
 	}{
-		{bar{measure: timesCheaper, least: 1.5, aim: 2.5}, 1.49, "MISS"},
-		{bar{measure: timesCheaper, least: 1.5, aim: 2.5}, 1.5, "pass"},
-		{bar{measure: timesCheaper, least: 1.5, aim: 2.5}, 2.5, "aim"},
-		{bar{measure: residentBytes, least: 8000, aim: 3000}, 8001, "MISS"},
-		{bar{measure: residentBytes, least: 8000, aim: 3000}, 8000, "pass"},
-		{bar{measure: allocationsPerRequest}, 0.001, "aim"},
-		{bar{measure: allocationsPerRequest}, 0.01, "MISS"},
+		{bar{"parse", fasthttp, timesCheaper, 1.5, 2.5}, 1.49, "bar MISSED: parse 1.49x cheaper than fasthttp, at least 1.50x, aim 2.50x"},
+		{bar{"parse", fasthttp, timesCheaper, 1.5, 2.5}, 1.5, "bar met: parse 1.50x cheaper than fasthttp, at least 1.50x, aim 2.50x"},
+		{bar{"idle", "", residentBytes, 8000, 3000}, 8001, "bar MISSED: idle 8001 resident bytes, at most 8000, aim 3000"},
+		{bar{"idle", "", residentBytes, 8000, 3000}, 8000, "bar met: idle 8000 resident bytes, at most 8000, aim 3000"},
+		{bar{"parse", "", allocationsPerRequest, 0, 0}, 0.001, "bar met: parse 0.00 allocations, at most 0.00, aim 0.00"},
+		{bar{"parse", "", allocationsPerRequest, 0, 0}, 0.01, "bar MISSED: parse 0.01 allocations, at most 0.00, aim 0.00"},
 	}
 	for _, row := range rows {
 		if got := (verdict{row.bar, row.figure}).String(); got != row.want {

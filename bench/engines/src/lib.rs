@@ -29,3 +29,5 @@ pub mod payload;
 pub mod report;
 
 pub mod results;
+
+pub mod verdict;

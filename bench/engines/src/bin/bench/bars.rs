@@ -1,6 +1,6 @@
 //! What Titan has to reach, checked against the figures of a run.
 
-use std::fmt;
+use titan_bench::verdict::Verdict;
 
 use crate::engine::Engine;
 use crate::figures::{Figures, Row};
@@ -86,21 +86,15 @@ const BARS: [Bar; 47] = [
     Bar { scenario: "reloads", measure: Measure::P99ToBare, most: 1.30 },
 ];
 
-/// One bar and what Titan came to.
-pub struct Verdict {
-    bar: &'static Bar,
-    figure: f64,
-    /// Wrong responses meet no bar.
-    wrong: bool,
-}
-
 /// The verdicts on every bar that this run can tell about.
 pub fn verdicts(figures: &[Figures]) -> Vec<Verdict> {
-    let verdict = |bar: &'static Bar| {
+    let verdict = |bar: &Bar| {
         let own = figures.iter().find(|figures| figures.scenario.name == bar.scenario)?;
         let row = own.of_engine(Engine::Titan)?;
         let figure = bar.measure.of(row, own, figures)?;
-        Some(Verdict { bar, figure, wrong: row.errors > 0 })
+        // Wrong responses meet no bar.
+        let is_met = figure <= bar.most && row.errors == 0;
+        Some(Verdict { is_met, text: bar.describe(figure) })
     };
     BARS.iter().filter_map(verdict).collect()
 }
@@ -109,16 +103,10 @@ fn titan_in<'a>(figures: &'a [Figures], scenario: &str) -> Option<&'a Row> {
     figures.iter().find(|figures| figures.scenario.name == scenario)?.of_engine(Engine::Titan)
 }
 
-impl Verdict {
-    pub fn met(&self) -> bool {
-        self.figure <= self.bar.most && !self.wrong
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Bar { scenario, measure, most } = self.bar;
-        let word = if self.met() { "met" } else { "MISSED" };
+impl Bar {
+    /// What the figure is, and what it may be.
+    fn describe(&self, figure: f64) -> String {
+        let Self { scenario, measure, most } = self;
         let (measure, digits) = match measure {
             Measure::ToNginx => ("to nginx".to_owned(), 2),
             Measure::ToFloor => ("to the floor".to_owned(), 2),
@@ -132,8 +120,7 @@ impl fmt::Display for Verdict {
             Measure::WorkersToBare => ("workers to those without reloads".to_owned(), 2),
             Measure::P99ToBare => ("p99 to that without reloads".to_owned(), 2),
         };
-        let figure = self.figure;
-        write!(f, "bar {word}: {scenario} {measure} {figure:.digits$}, at most {most:.digits$}")
+        format!("{scenario} {measure} {figure:.digits$}, at most {most:.digits$}")
     }
 }
 

@@ -67,7 +67,7 @@ fn run(options: &RunOptions) -> io::Result<ExitCode> {
     csv::write(&results.join(format!("{name}.csv")), &machine, &programs, &figures)?;
     chart::write(&results.join(format!("{name}.svg")), &machine, programs.origin(), &figures)?;
     println!("\nwritten: {}.csv and .svg", results.join(name).display());
-    let missed = options.check && verdicts.iter().any(|verdict| !verdict.met());
+    let missed = options.check && verdicts.iter().any(|verdict| !verdict.is_met);
     let wrong = figures.iter().any(Figures::has_errors);
     Ok(if wrong || missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

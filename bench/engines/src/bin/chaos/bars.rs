@@ -1,17 +1,12 @@
 //! What Titan has to reach.
 
-use std::fmt;
 use std::time::Duration;
+
+use titan_bench::verdict::Verdict;
 
 use crate::case::Promise;
 use crate::figures::{Ejected, Figures};
 use crate::gateway::Engine;
-
-/// Whether Titan has reached one bar in one case.
-pub struct Verdict {
-    pub is_met: bool,
-    text: String,
-}
 
 /// The longest that a failure takes when nobody can respond.
 const AT_ONCE: Duration = Duration::from_millis(100);
@@ -22,13 +17,6 @@ const TRIES: f64 = 1.25;
 /// run, and twice its standard deviation is twice the root of what is counted.
 fn no_more_than(best: usize) -> usize {
     best + (2.0 * (best.max(1) as f64).sqrt()).ceil() as usize
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let outcome = if self.is_met { "met" } else { "missed" };
-        write!(f, "{outcome}: {}", self.text)
-    }
 }
 
 /// One for each bar of each case in which Titan took part.

@@ -45,7 +45,7 @@ fn all(options: &Options) -> io::Result<ExitCode> {
         figures.extend(each_case(options, &programs, protocol)?);
     }
     let verdicts = bars::verdicts(&figures);
-    verdicts.iter().filter(|verdict| !verdict.is_met).for_each(|verdict| println!("{verdict}"));
+    verdicts.iter().for_each(|verdict| println!("{verdict}"));
     let met = verdicts.iter().filter(|verdict| verdict.is_met).count();
     println!("{met} of {} bars are met", verdicts.len());
     let folder = options.results.folder(options.is_complete())?;
