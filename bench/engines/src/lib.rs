@@ -1,5 +1,7 @@
 //! What the benchmark's programs share: the floor, the origin, the load generator and the drivers.
 
+pub mod chart;
+
 pub mod coding;
 
 pub mod histogram;
