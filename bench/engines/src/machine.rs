@@ -39,6 +39,12 @@ pub struct Machine {
 impl Machine {
     /// Looks at this machine and raises the descriptor limit as far as it goes.
     pub fn inspect() -> io::Result<Self> {
+        raise_descriptor_limit()?;
+        Self::look()
+    }
+
+    /// Looks at this machine.
+    pub fn look() -> io::Result<Self> {
         let allowed = sched_getaffinity(None)?;
         let usable: Vec<usize> = (0..1024).filter(|core| allowed.is_set(*core)).collect();
         let &[load_core, proxy_core, ..] = usable.as_slice() else {
@@ -54,14 +60,19 @@ impl Machine {
             load_core,
             // With a third core the origin and the load no longer wait for each other.
             origin_core: usable.get(2).copied().unwrap_or(load_core),
-            descriptors: raise_descriptor_limit()?,
+            descriptors: descriptor_limit()?,
         })
+    }
+
+    /// How busy the machine is: processes that run or want to, on average of the last minute.
+    pub fn load() -> io::Result<String> {
+        let averages = fs::read_to_string("/proc/loadavg")?;
+        Ok(averages.split(' ').next().unwrap_or_default().to_owned())
     }
 
     /// Other programs make every engine's rate and latency worse, and their costs noisier.
     pub fn warn_when_busy(&self) -> io::Result<()> {
-        let averages = fs::read_to_string("/proc/loadavg")?;
-        let last_minute = averages.split(' ').next().unwrap_or_default();
+        let last_minute = Self::load()?;
         if last_minute.parse::<f64>().is_ok_and(|load| load > BUSY) {
             eprintln!(
                 "warning: other programs are running (load average {last_minute}): figures will be noisy"
@@ -109,20 +120,34 @@ fn cpu_model() -> io::Result<String> {
 }
 
 /// Children inherit it. Where the hard limit cannot be raised, it stays what it is.
-fn raise_descriptor_limit() -> io::Result<usize> {
+fn raise_descriptor_limit() -> io::Result<()> {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let wanted = Some(65_536.max(maximum.unwrap_or(u64::MAX)));
     let higher = Rlimit { current: wanted, maximum: wanted };
     if setrlimit(Resource::Nofile, higher).is_err() {
         setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
     }
+    Ok(())
+}
+
+fn descriptor_limit() -> io::Result<usize> {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(limit - SPARE_DESCRIPTORS.min(limit)).map_err(io::Error::other)
 }
 
 fn today() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    civil_date(since.as_secs() / 86_400)
+    civil_date(seconds_of_unix() / 86_400)
+}
+
+/// UTC, as 2026-01-31 09:05.
+pub fn now() -> String {
+    let seconds = seconds_of_unix();
+    let minute = seconds / 60;
+    format!("{} {:02}:{:02}", civil_date(seconds / 86_400), minute / 60 % 24, minute % 60)
+}
+
+fn seconds_of_unix() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// The Gregorian date of a day since 1970-01-01. Years are counted from March, so that the leap day is
