@@ -27,7 +27,7 @@ say = @printf '\n== %s\n' '$(1)'
 # Where scripts/install-kubernetes-peers.sh puts etcd, kube-apiserver and the echo server.
 export TITAN_KUBERNETES ?= $(CARGO_TARGET_DIR)/kubernetes
 
-.PHONY: help build run test peers lint tidy unit dashboard dashboard-check fuzz-smoke fuzz go chaos-smoke conformance http3 consul cluster cluster-churn conformance-k8s soak overload fleet chaos bench audit docs fmt clean
+.PHONY: help build run test peers lint tidy unit dashboard dashboard-check fuzz-smoke fuzz go chaos-smoke conformance http3 consul cluster cluster-churn conformance-k8s soak overload fleet chaos bench validate audit docs fmt clean
 
 help: ## prints this list
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/\1\t\2/p' Makefile | expand -t 17
@@ -191,6 +191,10 @@ bench: peers ## measures CPU time per request next to nginx, HAProxy and a bare 
 	cd bench/engines && cargo run --release --bin probes
 	cd bench/engines && cargo run --release --bin scrapes
 	cd bench/engines/go && go run .
+
+# In sections that are run and judged by themselves. The options are the program's, as in `make validate VALIDATE_OPTIONS='--hours 12'`.
+validate: ## measures everything that is promised, and says what fell short: target/validation/report.html; an hour or two, with VALIDATE_OPTIONS=--full half a day; bench/validate.md
+	@cargo run --quiet --manifest-path bench/engines/Cargo.toml --bin validate -- $(VALIDATE_OPTIONS)
 
 audit: ## checks dependencies for known vulnerabilities; needs databases on the network, so `test` does not include it
 	$(call say,audit)

@@ -75,6 +75,7 @@ const LISTED: &[(&str, &str)] = &[
     ("dashboard/dist/icon.svg", "built: embedded into the gateway"),
     ("bench/README.md", "how to measure, and what the figures mean"),
     ("bench/chaos.md", "what is broken, how, and what the figures mean"),
+    ("bench/validate.md", "how to run everything that says how good it is, and how to read it"),
     ("bench/engines/src/bin/bench/*.py", "what a program is started through"),
     ("bench/definitions/*.conf", "the peers as they are measured"),
     ("bench/definitions/*.cfg", "the peers as they are measured"),
