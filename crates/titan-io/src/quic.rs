@@ -34,6 +34,8 @@ mod refused;
 mod returning;
 mod server;
 mod socket;
+#[cfg(test)]
+mod testing;
 mod token;
 mod unread;
 

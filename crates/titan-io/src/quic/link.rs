@@ -3,7 +3,7 @@
 mod protocol;
 
 use super::refused::refused;
-use super::unread::{End, Unread};
+use super::unread::{Backlog, End, Unread};
 use crate::mux::Mux;
 use crate::tls::Refused;
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 use titan_h3::{Code, Event, Fatal, Transport};
 use titan_http::Fields;
-use titan_http::stream::{StreamId, StreamMap};
+use titan_http::stream::StreamId;
 
 /// A connection of QUIC, and HTTP/3 on it.
 pub struct Link {
@@ -21,10 +21,8 @@ pub struct Link {
     h3: titan_h3::Connection,
     /// Streams that may have something to read.
     readable: VecDeque<StreamId>,
-    /// What was read of streams and not used.
-    unread: StreamMap<Unread>,
-    /// Streams that are not read from until something of what they have told is used, or entries of the table have come.
-    held_back: Vec<StreamId>,
+    /// What was read of streams and not used, and the streams that are not read from now.
+    backlog: Backlog,
     /// The stream that is being read from, and what was read.
     current: Option<(StreamId, Unread)>,
     /// Streams that this side has opened: they stay open for as long as the connection does.
@@ -75,8 +73,7 @@ impl Link {
             h3,
             spare: None,
             readable: VecDeque::new(),
-            unread: StreamMap::default(),
-            held_back: Vec::new(),
+            backlog: Backlog::default(),
             current: None,
             own: 0,
             newest: None,
@@ -113,7 +110,6 @@ impl Link {
     /// When that was too much: the connection is to be closed.
     pub fn reject(&mut self, stream: StreamId) -> Result<(), Fatal> {
         self.h3.reset(stream, Code::RequestRejected);
-        self.unread.remove(&stream);
         self.h3.charge(LATE)
     }
 
@@ -227,8 +223,7 @@ impl Link {
                     return Ok(Some(told));
                 }
             } else if let Some(stream) = self.readable.pop_front() {
-                let unread = self.unread.remove(&stream).unwrap_or_default();
-                self.current = Some((stream, unread));
+                self.current = Some((stream, self.backlog.take(stream)));
             } else if let Some(event) = self.quic.poll() {
                 if let Some(event) = self.take(event)? {
                     return Ok(Some((event, Bytes::new())));
@@ -271,19 +266,13 @@ impl Link {
         }
         match self.quic.recv_stream(id).received_reset() {
             Ok(Some(code)) => {
-                self.unread.remove(&stream);
+                self.backlog.forget(stream);
                 self.h3.peer_reset(stream, Code::of(code.into_inner()))
             }
             _ => {
-                self.hold_back(stream);
+                self.backlog.hold_back(stream);
                 Ok(None)
             }
-        }
-    }
-
-    fn hold_back(&mut self, stream: StreamId) {
-        if !self.held_back.contains(&stream) {
-            self.held_back.push(stream);
         }
     }
 
@@ -297,8 +286,8 @@ impl Link {
         let mut wants_more = false;
         loop {
             if is_request && self.h3.is_blocked(stream) {
-                self.hold_back(stream);
-                self.unread.insert(stream, unread);
+                self.backlog.hold_back(stream);
+                self.backlog.keep(stream, unread);
                 return Ok(None);
             }
             wants_more |= unread.bytes.is_empty();
@@ -343,13 +332,13 @@ impl Link {
             }
             (End::Unknown, _) => {
                 if !unread.bytes.is_empty() {
-                    self.unread.insert(stream, unread);
+                    self.backlog.keep(stream, unread);
                 }
                 None
             }
             // What still waits for entries of the table is read again when they have come.
             (End::Last, true) if self.h3.is_blocked(stream) => {
-                self.unread.insert(stream, unread);
+                self.backlog.keep(stream, unread);
                 None
             }
             (End::Last | End::Gone, _) => None,
@@ -402,20 +391,14 @@ impl Link {
 
     /// Streams that were held back and are no more are read from again.
     fn let_go(&mut self) {
-        let Link { h3, held_back, readable, .. } = self;
-        held_back.retain(|stream| {
-            let is_blocked = h3.is_blocked(*stream);
-            if !is_blocked {
-                readable.push_back(*stream);
-            }
-            is_blocked
-        });
+        let Link { h3, backlog, readable, .. } = self;
+        backlog.let_go(readable, |stream| h3.is_blocked(stream));
     }
 
     /// Hands what HTTP/3 has to send to the streams.
     fn flush(&mut self) {
-        let Link { quic, h3, own, moved, .. } = self;
-        h3.flush(&mut Streams { quic, own, moved });
+        let Link { quic, h3, own, moved, backlog, .. } = self;
+        h3.flush(&mut Streams { quic, own, moved, backlog });
     }
 }
 
@@ -471,6 +454,7 @@ struct Streams<'q> {
     quic: &'q mut quinn_proto::Connection,
     own: &'q mut usize,
     moved: &'q mut u64,
+    backlog: &'q mut Backlog,
 }
 
 impl Transport for Streams<'_> {
@@ -501,6 +485,8 @@ impl Transport for Streams<'_> {
     }
 
     fn stop(&mut self, stream: StreamId, code: Code) {
+        // Whoever has given the stream up, the peer may say nothing more of it: not even that it is readable.
+        self.backlog.forget(stream);
         let _ = self.quic.recv_stream(id(stream)).stop(varint(code));
     }
 
@@ -520,3 +506,6 @@ fn number(stream: quinn_proto::StreamId) -> StreamId {
 fn id(stream: StreamId) -> quinn_proto::StreamId {
     quinn_proto::StreamId::from(VarInt::from_u64(stream.number()).unwrap_or(VarInt::MAX))
 }
+
+#[cfg(test)]
+mod tests;

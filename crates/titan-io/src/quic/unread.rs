@@ -1,8 +1,18 @@
-//! What was read of a stream and not used: a head of which a part has come, say.
+//! What was read of streams and not used: a head of which a part has come, say.
 
 use bytes::{Bytes, BytesMut};
+use std::collections::VecDeque;
 use std::ops::Deref;
 use titan_h3::Code;
+use titan_http::stream::{StreamId, StreamMap};
+
+/// What the streams of a connection have left. Of one that is given up, everything has to go: see [`Backlog::forget`].
+#[derive(Default)]
+pub(super) struct Backlog {
+    unread: StreamMap<Unread>,
+    /// Streams that are not read from until something of what they have told is used, or entries of the table have come.
+    held_back: Vec<StreamId>,
+}
 
 /// What was read of a stream and not used.
 #[derive(Default)]
@@ -32,6 +42,54 @@ pub(super) enum Row {
     Chunk(Bytes),
     /// In memory that grows with what follows them: each is copied a few times at most, however small the pieces are that come.
     Joined(BytesMut),
+}
+
+impl Backlog {
+    /// What was read of that stream and not used.
+    pub(super) fn take(&mut self, stream: StreamId) -> Unread {
+        self.unread.remove(&stream).unwrap_or_default()
+    }
+
+    /// Keeps it until the stream is read from again.
+    pub(super) fn keep(&mut self, stream: StreamId, unread: Unread) {
+        self.unread.insert(stream, unread);
+    }
+
+    /// Does not read from that stream for now.
+    pub(super) fn hold_back(&mut self, stream: StreamId) {
+        if !self.held_back.contains(&stream) {
+            self.held_back.push(stream);
+        }
+    }
+
+    /// Moves the streams to `readable` that are not blocked any more.
+    pub(super) fn let_go(
+        &mut self,
+        readable: &mut VecDeque<StreamId>,
+        is_blocked: impl Fn(StreamId) -> bool,
+    ) {
+        self.held_back.retain(|stream| {
+            let stays = is_blocked(*stream);
+            if !stays {
+                readable.push_back(*stream);
+            }
+            stays
+        });
+    }
+
+    /// Nothing more is read of that stream.
+    pub(super) fn forget(&mut self, stream: StreamId) {
+        self.unread.remove(&stream);
+        self.held_back.retain(|held_back| *held_back != stream);
+    }
+
+    /// Bytes that were read and not used, and streams that are held back. Tests hold it to its bounds.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> (usize, usize) {
+        let bytes =
+            |unread: &Unread| unread.bytes.len() + unread.ahead.as_ref().map_or(0, Bytes::len);
+        (self.unread.values().map(bytes).sum(), self.held_back.len())
+    }
 }
 
 impl Row {

@@ -47,7 +47,6 @@ impl Protocol for Link {
             Farewell::Cancelled => Code::RequestCancelled,
         };
         self.h3.reset(stream, code);
-        self.unread.remove(&stream);
     }
 
     fn forgive_reset(&mut self) {

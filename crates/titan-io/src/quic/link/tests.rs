@@ -1,0 +1,164 @@
+//! What a client can have a connection keep.
+
+use super::*;
+use crate::error::Side;
+use crate::quic::testing::{TestClient, addresses, configs, endpoint_config, sent, tell};
+use bytes::BytesMut;
+use quinn_proto::{ConnectionHandle, DatagramEvent, Endpoint};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A server's end of a connection, and the client.
+struct Pair {
+    client: TestClient,
+    endpoint: Endpoint,
+    handle: ConnectionHandle,
+    mux: Rc<Mux<Link>>,
+    now: Instant,
+    /// What has come beside data.
+    events: Vec<Event>,
+}
+
+impl Pair {
+    /// One whose handshake is complete.
+    fn new(limits: titan_h3::Limits) -> Pair {
+        let mut pair = Pair::begun(limits);
+        pair.goes_on();
+        assert!(pair.mux.connection().is_confirmed());
+        pair
+    }
+
+    /// One whose handshake has begun.
+    fn begun(limits: titan_h3::Limits) -> Pair {
+        let (server, client) = configs();
+        let now = Instant::now();
+        let mut client = TestClient::new(client, now);
+        let mut endpoint =
+            Endpoint::new(Arc::new(endpoint_config()), Some(Arc::new(server)), false, None);
+        let first = client.sends(now).remove(0);
+        let from = addresses().0;
+        let event = endpoint.handle(now, from, None, None, first, &mut Vec::new());
+        let Some(DatagramEvent::NewConnection(incoming)) = event else { panic!("no connection") };
+        let accepted = endpoint.accept(incoming, now, &mut Vec::new(), None);
+        let (handle, quic) = accepted.unwrap_or_else(|_| panic!("it is not accepted"));
+        let mux = Mux::new(Link::server(quic, limits, false), Side::Downstream);
+        Pair { client, endpoint, handle, mux, now, events: Vec::new() }
+    }
+
+    /// Packets go in both directions, for as long as a few of them take.
+    fn goes_on(&mut self) {
+        for _ in 0..32 {
+            self.now += Duration::from_millis(1);
+            for datagram in self.client.sends(self.now) {
+                self.hears(datagram);
+            }
+            while let Some(event) = self.mux.next().unwrap() {
+                self.events.push(event);
+            }
+            self.mux.flush();
+            for datagram in self.responds() {
+                self.client.hears(self.now, datagram);
+            }
+        }
+    }
+
+    fn hears(&mut self, datagram: BytesMut) {
+        let from = addresses().0;
+        let event = self.endpoint.handle(self.now, from, None, None, datagram, &mut Vec::new());
+        if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
+            self.mux.connection().quic.handle_event(event);
+        }
+    }
+
+    fn responds(&mut self) -> Vec<BytesMut> {
+        let quic = &mut self.mux.connection().quic;
+        tell(&mut self.endpoint, self.handle, quic);
+        sent(quic, self.now)
+    }
+
+    /// The client begins a request with these bytes.
+    fn asks(&mut self, bytes: &[u8]) -> quinn_proto::StreamId {
+        let stream = self.client.quic.streams().open(Dir::Bi).unwrap();
+        assert_eq!(self.client.quic.send_stream(stream).write(bytes).unwrap(), bytes.len());
+        stream
+    }
+
+    /// The client wants no response.
+    fn stops(&mut self, stream: quinn_proto::StreamId) {
+        let _ = self.client.quic.recv_stream(stream).stop(VarInt::from_u32(0x10c));
+    }
+
+    /// The client says no more.
+    fn resets(&mut self, stream: quinn_proto::StreamId) {
+        let _ = self.client.quic.send_stream(stream).reset(VarInt::from_u32(0x10c));
+    }
+
+    /// Bytes that were read and not used, and the streams that are not read from.
+    fn kept(&self) -> (usize, usize) {
+        self.mux.connection().backlog.kept()
+    }
+}
+
+/// A HEADERS frame of 16,384 bytes, but for the last ones.
+fn most_of_a_head(count: usize) -> Vec<u8> {
+    let mut head = vec![1, 0x80, 0, 0x40, 0];
+    head.resize(5 + count, 0);
+    head
+}
+
+/// Ways to give a request up.
+const WAYS: [(&str, fn(&mut Pair, quinn_proto::StreamId)); 4] = [
+    ("STOP_SENDING", Pair::stops),
+    ("RESET_STREAM", Pair::resets),
+    ("both", |pair, stream| {
+        pair.stops(stream);
+        pair.resets(stream);
+    }),
+    ("one after the other", |pair, stream| {
+        pair.stops(stream);
+        pair.goes_on();
+        pair.resets(stream);
+    }),
+];
+
+#[test]
+fn nothing_is_kept_of_heads_that_are_given_up() {
+    for (name, give_up) in WAYS {
+        let mut pair = Pair::new(titan_h3::Limits::default());
+        for round in 0..50 {
+            let stream = pair.asks(&most_of_a_head(8000));
+            pair.goes_on();
+            assert_eq!(pair.kept(), (8005, 0), "{name}, round {round}");
+            give_up(&mut pair, stream);
+            pair.goes_on();
+            assert_eq!(pair.kept(), (0, 0), "{name}, round {round}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_kept_of_heads_that_are_late() {
+    let mut pair = Pair::new(titan_h3::Limits::default());
+    let stream = pair.asks(&most_of_a_head(8000));
+    pair.goes_on();
+    pair.mux.connection().reject(number(stream)).unwrap();
+    pair.goes_on();
+    assert_eq!(pair.kept(), (0, 0));
+}
+
+#[test]
+fn nothing_is_kept_of_requests_that_are_given_up_while_they_wait_for_the_table() {
+    for (name, give_up) in WAYS {
+        let mut pair = Pair::new(titan_h3::Limits::default());
+        for round in 0..20 {
+            // A head that refers to an entry, and data.
+            let stream = pair.asks(&[1, 3, 2, 0, 0x80, 0, 1, b'x']);
+            pair.goes_on();
+            assert_eq!(pair.kept(), (3, 1), "{name}, round {round}");
+            give_up(&mut pair, stream);
+            pair.goes_on();
+            assert_eq!(pair.kept(), (0, 0), "{name}, round {round}");
+        }
+    }
+}
