@@ -388,15 +388,17 @@ impl Endpoint {
         handle: ConnectionHandle,
         event: EndpointEvent,
     ) -> Option<ConnectionEvent> {
+        if event.is_drained() {
+            self.forget(handle);
+        }
         self.inner.borrow_mut().handle_event(handle, event)
     }
 
-    /// A connection is over, and its id means nothing more. One that has not told that itself is forgotten all the same.
-    fn forget(&self, handle: ConnectionHandle, is_drained: bool) {
-        if self.connections.borrow_mut().remove(&handle).is_some() && !is_drained {
-            self.inner.borrow_mut().handle_event(handle, EndpointEvent::drained());
-        }
-        if self.connections.borrow().is_empty() {
+    /// A connection is over. Its handle is the next one's from now on, however long its streams take to their end.
+    fn forget(&self, handle: ConnectionHandle) {
+        let mut connections = self.connections.borrow_mut();
+        connections.remove(&handle);
+        if connections.is_empty() {
             self.last.borrow().wake_by_ref();
         }
     }
@@ -435,7 +437,50 @@ impl Endpoint {
 
 impl Drop for Accepted {
     fn drop(&mut self) {
-        let is_drained = self.mux.connection().is_drained;
-        self.endpoint.forget(self.handle, is_drained);
+        // One that has not told that it is over is forgotten all the same.
+        if !self.mux.connection().is_drained {
+            self.endpoint.handle(self.handle, EndpointEvent::drained());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quic::testing::{TestClient, configs};
+    use std::net::Ipv4Addr;
+
+    #[tokio::test]
+    async fn a_connection_whose_handle_is_used_again_is_found() {
+        let socket = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let (server, config) = configs();
+        let (own, clients) = (socket(), socket());
+        own.set_nonblocking(true).unwrap();
+        let server = QuicServer(Arc::new(server));
+        let endpoint = Endpoint::new(own, Arc::default(), Arc::default(), server).unwrap();
+        let accepted = || {
+            let (now, mut arrivals) = (Instant::now(), Vec::new());
+            let way = (clients.local_addr().unwrap(), None, None);
+            for datagram in TestClient::new(config.clone(), now).sends(now) {
+                endpoint.take(now, way, datagram, &mut arrivals);
+            }
+            endpoint.accept(arrivals.remove(0), titan_h3::Limits::default()).unwrap()
+        };
+        let is_empty = || {
+            let cx = Context::from_waker(Waker::noop());
+            endpoint.poll_empty(&cx).is_ready()
+        };
+        let first = accepted();
+        endpoint.handle(first.handle, EndpointEvent::drained());
+        first.mux.connection().is_drained = true;
+        assert!(is_empty());
+        let second = accepted();
+        assert_eq!(second.handle, first.handle);
+        drop(first);
+        let found = endpoint.connections.borrow().get(&second.handle).map(Rc::clone);
+        assert!(found.is_some_and(|found| Rc::ptr_eq(&found, &second.mux)));
+        assert!(!is_empty());
+        drop(second);
+        assert!(is_empty());
     }
 }
