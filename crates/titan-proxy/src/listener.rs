@@ -146,6 +146,20 @@ impl ListenerState {
         Some(ConnectionPermit { state: Arc::clone(self), counter: None, client: None })
     }
 
+    /// Whether one more connection of that client would be beyond half of those that it may have, or half of all that there may be. Who
+    /// only pretends to be there leaves the other half to who is.
+    fn is_half_taken(&self, client: IpAddr) -> bool {
+        let config = self.config.load();
+        let is_beyond = |open: u32, most: u32| open.saturating_add(1) > most / 2;
+        if is_beyond(self.open.load(Ordering::Acquire), config.max_connections.get()) {
+            return true;
+        }
+        config.max_connections_per_client.at_most().is_some_and(|most| {
+            let open = self.by_client().get(&ClientNetwork::of(client)).copied();
+            is_beyond(open.unwrap_or_default(), most.get())
+        })
+    }
+
     /// Whether a connection from `peer` starts with a PROXY protocol header.
     fn expects_header(&self, peer: Option<IpAddr>) -> bool {
         let config = self.config.load();

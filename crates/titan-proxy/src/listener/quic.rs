@@ -7,7 +7,7 @@ use crate::origin::{Origin, PresentedCertificate};
 use crate::worker::{OpenConnection, Worker};
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::UdpSocket;
+use std::net::{IpAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -183,29 +183,33 @@ impl UdpSide {
         true
     }
 
-    /// Begins the handshake with a client, unless there are too many.
+    /// Begins the handshake with a client, unless there are too many. One whose address may be made up is not refused for what it has:
+    /// whoever has that address would be.
     fn admit(&self, arrival: Arrival) {
         let UdpSide { endpoint, worker, state, .. } = self;
-        let refuse = |arrival| {
-            worker.cells().refused.add(1);
-            endpoint.refuse(arrival);
-        };
         if endpoint.is_closed() || !worker.accepts() {
             return endpoint.refuse(arrival);
         }
-        let under_way = state.udp.handshakes.load(Ordering::Relaxed);
         let is_known = arrival.is_validated() || !arrival.may_retry();
-        if !is_known && under_way >= state.config.load().retry_above {
+        let turn_away = |arrival| match is_known {
+            true => {
+                worker.cells().refused.add(1);
+                endpoint.refuse(arrival);
+            }
+            false => endpoint.retry(arrival),
+        };
+        let client = arrival.peer().ip().to_canonical();
+        if !is_known && self.has_to_validate(client) {
             return endpoint.retry(arrival);
         }
-        let client = arrival.peer().ip().to_canonical();
-        let Some(mut permit) = state.enter() else { return refuse(arrival) };
+        let Some(mut permit) = state.enter() else { return turn_away(arrival) };
         let forwarding = &worker.snapshot().forwarding;
         let origin = forwarding.origin(Some(client), Scheme::Https, &state.listener_policy);
+        let is_many = origin.is_trusted() && is_known;
         let is_welcome =
-            (origin.is_trusted() || permit.take_share(client)) && permit.count_client(Some(client));
+            (is_many || permit.take_share(client)) && permit.count_client(Some(client));
         if !is_welcome {
-            return refuse(arrival);
+            return turn_away(arrival);
         }
         let limits = worker.snapshot().h3_limits;
         let Some(accepted) = endpoint.accept(arrival, limits) else { return };
@@ -222,6 +226,14 @@ impl UdpSide {
             worker: Rc::clone(worker),
         };
         drop(tokio::task::spawn_local(Box::new(connection).converse()));
+    }
+
+    /// Whether a client that may have made its address up has to show first that it is there: where many handshakes are under way, or
+    /// where it would take much of what there is for the client of that address, or for all.
+    fn has_to_validate(&self, client: IpAddr) -> bool {
+        let ListenerState { udp, config, .. } = &*self.state;
+        let under_way = udp.handshakes.load(Ordering::Relaxed);
+        under_way >= config.load().retry_above || self.state.is_half_taken(client)
     }
 }
 

@@ -57,6 +57,28 @@ fn connections_count_on_under_other_limits_and_another_name() {
 }
 
 #[test]
+fn half_of_all_places_and_of_a_clients_is_for_validated_addresses() {
+    let client = |last| [192, 0, 2, last].into();
+    for (settings, free) in [
+        ("max_connections: 8", 4),
+        ("max_connections_per_client: 8", 4),
+        ("max_connections_per_client: 3", 1),
+        ("max_connections_per_client: 1", 0),
+        ("max_connections: 6, max_connections_per_client: 4", 2),
+    ] {
+        let state = state(&Registry::default(), settings);
+        let mut open = Vec::new();
+        while !state.is_half_taken(client(1)) && open.len() < 100 {
+            open.push(state.enter().unwrap());
+            assert!(open.last_mut().unwrap().count_client(Some(client(1))));
+        }
+        assert_eq!(open.len(), free, "{settings}");
+        let is_of_all = settings == "max_connections: 8";
+        assert_eq!(state.is_half_taken(client(2)), is_of_all || free == 0, "{settings}");
+    }
+}
+
+#[test]
 fn listeners_at_the_same_free_port_are_two() {
     let text =
         "{ listeners: ['127.0.0.1:0', '127.0.0.1:0', '127.0.0.1:1'], routes: [{ respond: 204 }] }";
