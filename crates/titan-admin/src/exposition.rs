@@ -47,7 +47,7 @@ use things::Things;
 use titan_observe::events::Dropped;
 use titan_proxy::{Cells, Counter, Metrics, ProcessFigures, Status};
 
-const OF_WORKER: [Family; 24] = [
+const OF_WORKER: [Family; 25] = [
     Family::counter("titan_connections_accepted_total", "Client connections accepted."),
     Family::counter("titan_connections_closed_total", "Client connections closed."),
     Family::counter(
@@ -91,6 +91,7 @@ const OF_WORKER: [Family; 24] = [
         "Datagrams handed to the process that served before this one.",
     ),
     Family::counter("titan_quic_retries_total", "Clients asked to validate their address first."),
+    Family::counter("titan_quic_receive_errors_total", "Failed attempts to receive datagrams."),
     Family::counter("titan_quic_packets_lost_total", "Packets lost on their way to clients."),
     Family::counter("titan_quic_migrations_total", "Changes of the addresses of clients."),
     Family::counter(
@@ -363,6 +364,7 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         quic_handed_over,
         quic_forwarded,
         quic_retries,
+        quic_receive_errors,
         quic_lost,
         quic_migrations,
         // A histogram has a function of its own.
@@ -421,6 +423,7 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         quic_handed_over.get(),
         quic_forwarded.get(),
         quic_retries.get(),
+        quic_receive_errors.get(),
         quic_lost.get(),
         quic_migrations.get(),
         h3_early_requests.get(),

@@ -497,6 +497,8 @@ mod quic;
 #[cfg(test)]
 mod drain_tests;
 #[cfg(test)]
+mod quic_tests;
+#[cfg(test)]
 mod reload_tests;
 
 #[cfg(test)]

@@ -66,6 +66,8 @@ pub struct Cells {
     pub quic_forwarded: Counter,
     /// Clients of QUIC that were asked to show that they receive what is sent to them.
     pub quic_retries: Counter,
+    /// Attempts to receive datagrams of clients that the system did not let succeed.
+    pub quic_receive_errors: Counter,
     /// Packets that were lost on their way to clients.
     pub quic_lost: Counter,
     /// Changes of the addresses of clients.
@@ -191,6 +193,7 @@ impl Cells {
             quic_handed_over: Counter::default(),
             quic_forwarded: Counter::default(),
             quic_retries: Counter::default(),
+            quic_receive_errors: Counter::default(),
             quic_lost: Counter::default(),
             quic_migrations: Counter::default(),
             quic_round_trips: Histogram::default(),

@@ -454,6 +454,7 @@ fn every_family_is_there() {
     titan_quic_datagrams_handed_over_total counter
     titan_quic_migrations_total counter
     titan_quic_packets_lost_total counter
+    titan_quic_receive_errors_total counter
     titan_quic_retries_total counter
     titan_quic_round_trip_seconds histogram
     titan_received_bytes_total counter

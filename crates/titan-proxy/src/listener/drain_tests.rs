@@ -35,6 +35,19 @@ pub(super) fn plays_between(
     files: &Files,
     client: impl AsyncFnOnce(UnixStream, &Worker),
 ) {
+    runs((rules, served), files, async |worker, state| {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        admit(worker, state, theirs.into(), Some([127, 0, 0, 2].into()));
+        client(ours, worker).await;
+    });
+}
+
+/// Runs a worker with a listener of these settings, for as long as the scene takes.
+pub(super) fn runs(
+    (rules, served): (&str, &str),
+    files: &Files,
+    scene: impl AsyncFnOnce(&Rc<Worker>, &Arc<ListenerState>),
+) {
     let config = |settings: &str| {
         let text = format!(
             "{{ listeners: [{{ address: '127.0.0.1:1', {settings} }}], routes: [{{ respond: 204 }}], \
@@ -64,11 +77,9 @@ pub(super) fn plays_between(
             Arc::new(Reclaim::new(1)),
             Ring::new(sync_channel(1).0),
         );
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        admit(&worker, &state, theirs.into(), Some([127, 0, 0, 2].into()));
         tokio::select! {
             never = worker.tick() => match never {},
-            () = client(ours, &worker) => {}
+            () = scene(&worker, &state) => {}
         }
     });
 }

@@ -5,18 +5,20 @@ use crate::downstream::h3;
 use crate::listener_id::ListenerId;
 use crate::origin::{Origin, PresentedCertificate};
 use crate::worker::{OpenConnection, Worker};
+use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, UdpSocket};
 use std::os::fd::OwnedFd;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use titan_h3::Code;
 use titan_http::Scheme;
-use titan_io::clock::{CoarseInstant, Timer};
+use titan_io::clock::{CoarseInstant, TICK, Timer};
 use titan_io::quic::{
     Arrival, Datagrams, Endpoint, EndpointFigures, Handover, Line, Predecessors, QuicLimits,
     QuicServer, take_forwarded,
@@ -24,6 +26,7 @@ use titan_io::quic::{
 use titan_io::stream::Agreed;
 use titan_io::tls::{Refused, ServerTls};
 use tokio::sync::mpsc;
+use tokio::time::{Sleep, sleep};
 
 /// Receives datagrams, and serves each connection in a task of its own. Told to close, it goes on for those that are open, and returns
 /// once there are none, unless it is told to open again. Where nobody can tell it anything any more it returns at once, and what is open
@@ -37,12 +40,12 @@ pub(super) async fn serve(
     let lent = Arc::new(socket.try_clone()?);
     state.udp.note(worker.index(), &lent);
     let Some(side) = UdpSide::new(socket, Rc::clone(&worker), state)? else { return Ok(()) };
-    let mut receiving = Receiving { side, datagrams: Datagrams::default(), arrivals: Vec::new() };
+    let mut receiving = Receiving::new(side);
     let done: Option<Done> = loop {
         let next = poll_fn(|cx| match orders.poll_recv(cx) {
             Poll::Ready(order) => Poll::Ready(Next::Order(order)),
             Poll::Pending if receiving.side.is_over(cx) => Poll::Ready(Next::Over),
-            Poll::Pending => receiving.poll(cx).map(Next::Failed),
+            Poll::Pending => receiving.poll(cx).map(|never| match never {}),
         });
         match next.await {
             Next::Order(Some(ListenerOrder::Lend(borrower))) => {
@@ -57,7 +60,6 @@ pub(super) async fn serve(
             Next::Order(Some(ListenerOrder::Open)) => receiving.side.endpoint.open(),
             Next::Order(None) => break None,
             Next::Over => return Ok(()),
-            Next::Failed(error) => return Err(error),
         }
     };
     if done.is_none() {
@@ -76,8 +78,6 @@ enum Next {
     Order(Option<ListenerOrder>),
     /// It was closed, and has no connection.
     Over,
-    /// The socket has failed.
-    Failed(io::Error),
 }
 
 /// What the workers have in common of the UDP side of a listener.
@@ -242,19 +242,34 @@ struct Receiving {
     side: UdpSide,
     datagrams: Datagrams,
     arrivals: Vec<Arrival>,
+    /// Until when nothing is received, as that has failed.
+    pause: Option<Pin<Box<Sleep>>>,
 }
 
 /// Batches of datagrams, before the connections that they are for have their turn.
 const BATCHES: usize = 4;
 
 impl Receiving {
-    /// Hands datagrams to their connections, for ever.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+    fn new(side: UdpSide) -> Receiving {
+        Receiving { side, datagrams: Datagrams::default(), arrivals: Vec::new(), pause: None }
+    }
+
+    /// Hands datagrams to their connections, for ever. Where nothing can be received, as the system is out of memory, say, it tries again
+    /// a moment later.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Infallible> {
+        if let Some(pause) = &mut self.pause {
+            ready!(pause.as_mut().poll(cx));
+            self.pause = None;
+        }
         for _ in 0..BATCHES {
-            let Receiving { side, datagrams, arrivals } = self;
+            let Receiving { side, datagrams, arrivals, .. } = self;
             match side.endpoint.poll_receive(cx, datagrams, arrivals) {
                 Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(error)) => return Poll::Ready(error),
+                Poll::Ready(Err(_)) => {
+                    self.side.worker.cells().quic_receive_errors.add(1);
+                    self.pause = Some(Box::pin(sleep(TICK)));
+                    break;
+                }
                 Poll::Pending => return Poll::Pending,
             }
             if !self.arrivals.is_empty() {
@@ -292,10 +307,9 @@ impl Receiving {
             true => Poll::Pending,
             false => endpoint.poll_empty(cx),
         });
-        let failed = poll_fn(|cx| self.poll(cx));
         tokio::select! {
             () = over => {}
-            _ = failed => {}
+            never = poll_fn(|cx| self.poll(cx)) => match never {},
         }
     }
 }
