@@ -1,7 +1,7 @@
 //! The connections of one UDP socket: which one a datagram is for, and those that begin.
 
 use super::forward::Predecessors;
-use super::handover::{Foreign, Handover, Way};
+use super::handover::{AT_ONCE, Foreign, Handover, Way};
 use super::ids::EndpointIds;
 use super::link::Link;
 use super::server::{QuicServer, reset_key};
@@ -22,9 +22,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 use tokio::sync::mpsc;
-
-/// Datagrams of others, before those of the own socket have their turn.
-const FOREIGN: usize = 64;
 
 /// What has happened at an endpoint since it was asked last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -224,7 +221,7 @@ impl Endpoint {
         let Some(team) = &self.team else { return false };
         let mut foreign = team.foreign.borrow_mut();
         let (mut count, now) = (0, Instant::now());
-        while count < FOREIGN
+        while count < AT_ONCE
             && let Poll::Ready(Some(Foreign { way, bytes })) = foreign.poll_recv(cx)
         {
             self.take(now, way, bytes, arrivals);
@@ -447,20 +444,50 @@ impl Drop for Accepted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quic::QuicLimits;
     use crate::quic::testing::{TestClient, configs};
     use std::net::Ipv4Addr;
+    use std::time::Duration;
+
+    /// An endpoint, and the way of datagrams that have come from its own address.
+    fn at_a_socket(server: QuicServer) -> (Rc<Endpoint>, Way) {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let way = (socket.local_addr().unwrap(), None, None);
+        let endpoint = Endpoint::new(socket, Arc::default(), Arc::default(), server).unwrap();
+        (endpoint, way)
+    }
+
+    #[tokio::test]
+    async fn all_clients_of_one_batch_arrive() {
+        const MOST: usize = AT_ONCE + Datagrams::BEGINNINGS;
+        let (server, config) = configs();
+        let (streams, window) = (8, 1 << 16);
+        let limits = QuicLimits {
+            streams,
+            stream_window: window,
+            connection_window: window,
+            head: window,
+            send_window: window.into(),
+            idle: Duration::from_secs(1),
+        };
+        let (endpoint, way) = at_a_socket(QuicServer::of(server, &limits));
+        let (now, mut arrivals) = (Instant::now(), Vec::new());
+        for _ in 0..=MOST {
+            for datagram in TestClient::new(config.clone(), now).sends(now) {
+                endpoint.take(now, way, datagram, &mut arrivals);
+            }
+        }
+        assert_eq!(arrivals.len(), MOST, "and no more");
+        arrivals.into_iter().for_each(|arrival| endpoint.refuse(arrival));
+    }
 
     #[tokio::test]
     async fn a_connection_whose_handle_is_used_again_is_found() {
-        let socket = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let (server, config) = configs();
-        let (own, clients) = (socket(), socket());
-        own.set_nonblocking(true).unwrap();
-        let server = QuicServer(Arc::new(server));
-        let endpoint = Endpoint::new(own, Arc::default(), Arc::default(), server).unwrap();
+        let (endpoint, way) = at_a_socket(QuicServer(Arc::new(server)));
         let accepted = || {
             let (now, mut arrivals) = (Instant::now(), Vec::new());
-            let way = (clients.local_addr().unwrap(), None, None);
             for datagram in TestClient::new(config.clone(), now).sends(now) {
                 endpoint.take(now, way, datagram, &mut arrivals);
             }

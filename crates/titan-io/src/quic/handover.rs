@@ -23,6 +23,8 @@ pub(super) struct Foreign {
 
 /// Datagrams that may wait for an endpoint: beyond that they are lost, as any may be.
 const WAITING: usize = 1024;
+/// How many of them an endpoint takes, before those of its own socket have their turn.
+pub(super) const AT_ONCE: usize = 64;
 /// The last place: a connection id has one byte for it.
 const LAST: usize = 255;
 

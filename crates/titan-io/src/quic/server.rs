@@ -1,6 +1,8 @@
 //! How handshakes are held, and what a client may use.
 
+use super::handover::AT_ONCE;
 use super::returning::validation_tokens;
+use super::socket::Datagrams;
 use super::token::TokenKey;
 use crate::tls::ServerTls;
 use aws_lc_rs::{hmac, rand};
@@ -48,18 +50,22 @@ const UNI_STREAMS: u32 = 8;
 const PINGS: u32 = 6;
 /// The handshake of a client with a long chain of certificates.
 const CRYPTO_BUFFER: usize = 64 << 10;
-/// Connections whose first datagram has come, and which are not decided on: that is done at once.
-const INCOMING: usize = 64;
+/// Connections whose first datagram has come, and which are not decided on: all that may be in one batch, which is decided on then.
+const INCOMING: usize = AT_ONCE + Datagrams::BEGINNINGS;
 
 impl QuicServer {
     /// Handshakes as the listener holds them, with these bounds, and with early data or without. None where the listener allows no suite of
     /// TLS 1.3 that QUIC can use.
     pub fn new(tls: &ServerTls, limits: &QuicLimits, early_data: bool) -> Option<QuicServer> {
         let early = early_data.then(|| limits.remembered());
-        let mut config = ServerConfig::new(tls.quic(early)?, token_key()?);
+        Some(QuicServer::of(ServerConfig::new(tls.quic(early)?, token_key()?), limits))
+    }
+
+    /// The same with the handshakes of `config`.
+    pub(super) fn of(mut config: ServerConfig, limits: &QuicLimits) -> QuicServer {
         config.transport_config(Arc::new(transport(limits)));
         config.max_incoming(INCOMING).validation_token_config(validation_tokens());
-        Some(QuicServer(Arc::new(config)))
+        QuicServer(Arc::new(config))
     }
 
     /// Whether it is the very same.

@@ -42,6 +42,9 @@ impl Datagrams {
     const BATCH: usize = 8;
     /// Bytes of one message: what the kernel joins at most.
     const ROOM: usize = 64 << 10;
+    /// Connections that can begin with what one call receives: a client begins with a datagram of 1,200 bytes at least (RFC 9000
+    /// section 14.1).
+    pub(super) const BEGINNINGS: usize = Datagrams::BATCH * (Datagrams::ROOM / 1200);
 }
 
 impl Default for Datagrams {
