@@ -1,7 +1,7 @@
 //! Tokens of clients that come back (RFC 9000 section 8.1.3), with which they need not validate their addresses: each is good once.
 
 use quinn_proto::{TokenLog, TokenReuseError, ValidationTokenConfig};
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const LIFETIME: Duration = Duration::from_secs(24 * 3600);
 /// Tokens for each connection whose client has validated its address.
 const SENT: u32 = 1;
-/// Tokens of one period whose use is remembered: 2 MiB or so. Beyond that, clients validate their addresses again.
+/// Tokens whose use is remembered: 3 MiB or so. Where more are used within their lifetime, those that were issued first are good no more.
 const REMEMBERED: usize = 65_536;
 
 /// What clients that come back are given, and what is taken from them: on all workers the same.
@@ -21,25 +21,24 @@ pub(super) fn validation_tokens() -> ValidationTokenConfig {
     config
 }
 
-/// The tokens that were used and have not expired.
+/// The tokens that were used, as far as they are remembered. Whether one has expired is asked before.
 struct UsedTokens {
-    periods: Mutex<Periods>,
-    /// Of one period.
+    newest: Mutex<Newest>,
     most: usize,
 }
 
-/// Used tokens by when they were issued, in periods as long as a token is good: what is older than the last two has expired.
+/// Those that were issued last.
 #[derive(Default)]
-struct Periods {
-    /// The last period, counted from the beginning of 1970.
-    last: u64,
-    of_last: HashSet<u128>,
-    of_last_but_one: HashSet<u128>,
+struct Newest {
+    /// Each by the second in which it was issued, counted from the beginning of 1970, and its nonce.
+    used: BTreeSet<(u64, u128)>,
+    /// Of tokens that were issued up to that second it is not known any more whether they were used.
+    forgotten: Option<u64>,
 }
 
 impl UsedTokens {
     fn new(most: usize) -> UsedTokens {
-        UsedTokens { periods: Mutex::default(), most }
+        UsedTokens { newest: Mutex::default(), most }
     }
 }
 
@@ -48,29 +47,18 @@ impl TokenLog for UsedTokens {
         &self,
         nonce: u128,
         issued: SystemTime,
-        lifetime: Duration,
+        _: Duration,
     ) -> Result<(), TokenReuseError> {
-        let issued = issued.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let period = issued.as_secs() / lifetime.as_secs().max(1);
-        let mut periods = self.periods.lock().unwrap_or_else(PoisonError::into_inner);
-        let used = periods.of(period).ok_or(TokenReuseError)?;
-        if used.len() < self.most && used.insert(nonce) { Ok(()) } else { Err(TokenReuseError) }
-    }
-}
-
-impl Periods {
-    /// The used tokens of a period. None where they are forgotten.
-    fn of(&mut self, period: u64) -> Option<&mut HashSet<u128>> {
-        if period > self.last {
-            let of_before = std::mem::take(&mut self.of_last);
-            self.of_last_but_one = if period == self.last + 1 { of_before } else { HashSet::new() };
-            self.last = period;
+        let issued = issued.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        if newest.forgotten.is_some_and(|until| issued <= until) {
+            return Err(TokenReuseError);
         }
-        match self.last - period {
-            0 => Some(&mut self.of_last),
-            1 => Some(&mut self.of_last_but_one),
-            _ => None,
+        let is_first = newest.used.insert((issued, nonce));
+        if newest.used.len() > self.most {
+            newest.forgotten = newest.used.pop_first().map(|(issued, _)| issued);
         }
+        if is_first { Ok(()) } else { Err(TokenReuseError) }
     }
 }
 
@@ -79,8 +67,7 @@ mod tests {
     use super::*;
     use proptest::collection::vec;
     use proptest::prelude::*;
-
-    const DAY: u64 = LIFETIME.as_secs();
+    use std::collections::HashSet;
 
     /// Whether a token that was issued in that second is taken.
     fn takes(used: &UsedTokens, nonce: u128, issued: u64) -> bool {
@@ -91,34 +78,34 @@ mod tests {
     #[test]
     fn a_token_is_good_once() {
         let used = UsedTokens::new(REMEMBERED);
-        assert!(takes(&used, 7, 5 * DAY));
-        assert!(!takes(&used, 7, 5 * DAY));
-        assert!(takes(&used, 8, 5 * DAY));
-        assert!(takes(&used, 9, 6 * DAY), "a day later");
-        assert!(!takes(&used, 7, 5 * DAY), "that day is still remembered");
-        assert!(takes(&used, 10, 7 * DAY));
-        assert!(!takes(&used, 11, 5 * DAY), "that day is forgotten, and so are its tokens");
+        assert!(takes(&used, 7, 5000));
+        assert!(!takes(&used, 7, 5000));
+        assert!(takes(&used, 8, 5000) && takes(&used, 9, 4000) && takes(&used, 10, 90_000));
+        assert!(!takes(&used, 7, 5000) && !takes(&used, 9, 4000));
     }
 
     #[test]
-    fn no_token_is_good_where_there_are_too_many() {
-        let used = UsedTokens::new(2);
-        assert!(takes(&used, 1, DAY) && takes(&used, 2, DAY));
-        assert!(!takes(&used, 3, DAY));
-        assert!(takes(&used, 4, 2 * DAY), "those of the next day count by themselves");
+    fn new_tokens_are_good_however_many_were_used() {
+        let used = UsedTokens::new(10);
+        for second in 0..1000 {
+            assert!(takes(&used, 1, second) && takes(&used, 2, second), "{second}");
+        }
+        assert!(!takes(&used, 3, 900), "whether it was used is not known");
+        assert!(takes(&used, 3, 999));
+        assert_eq!(used.newest.lock().unwrap().used.len(), 10);
     }
 
     proptest! {
         /// The naive twin remembers everything.
         #[test]
-        fn the_same_as_with_a_memory_of_everything(tokens in vec((0..8u128, 0..6u64, 0..DAY), 0..64)) {
-            let (used, mut all, mut newest) = (UsedTokens::new(REMEMBERED), HashSet::new(), 0);
-            for (number, day, second) in tokens {
-                let issued = day * DAY + second;
-                let nonce = (u128::from(issued) << 64) | number;
-                newest = newest.max(day);
-                let is_first = day + 1 >= newest && all.insert(nonce);
-                prop_assert_eq!(takes(&used, nonce, issued), is_first);
+        fn no_token_is_good_twice(tokens in vec((0..4u128, 0..32u64), 0..256), most in 1..16_usize) {
+            let (used, mut all) = (UsedTokens::new(most), HashSet::new());
+            for (nonce, issued) in tokens {
+                let is_first = all.insert((nonce, issued));
+                let is_taken = takes(&used, nonce, issued);
+                prop_assert!(is_first || !is_taken);
+                let is_enough = all.len() <= most;
+                prop_assert!(!is_enough || is_first == is_taken);
             }
         }
     }
