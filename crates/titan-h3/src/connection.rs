@@ -51,7 +51,8 @@ pub struct Kept {
     pub untold: usize,
     /// Streams that can go on sending: nothing once they were asked for.
     pub unblocked: usize,
-    /// Bytes for the peer's encoder that the transport has not taken: the connection ends where they are more than 4 KiB.
+    /// Bytes for the peer's encoder that the transport has not taken: the connection ends where they are more than 4 KiB, and more
+    /// than ten times [`Limits::streams`].
     pub feedback: usize,
 }
 

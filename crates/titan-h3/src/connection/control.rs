@@ -30,8 +30,11 @@ pub(super) enum UniStream {
 const INSTRUCTIONS: usize = 4 << 10;
 /// Bytes of frames without a meaning that cost a point, beside what each of the frames costs.
 const SKIPPED: usize = 16 << 10;
-/// What the answers to sections and instructions may come to that the peer does not let this side send.
+/// What the answers to sections and instructions may come to that the peer does not let this side send; more where there may be so many
+/// streams that it takes more to answer to all of them at once.
 const MOST_FEEDBACK: usize = 4 << 10;
+/// Two for each stream: up to 2^28 its number takes five bytes.
+const FEEDBACK_OF_A_STREAM: usize = 10;
 
 impl Connection {
     /// Reads on from a stream in one direction, like [`Connection::read`]. Entries for the table may have come then: see
@@ -208,7 +211,8 @@ impl Connection {
 
     /// What sections and instructions lead to goes out on a stream that the peer may not read.
     pub(super) fn bound_feedback(&self) -> Result<(), Fatal> {
-        if self.reader.decoder.waiting() + self.feedback.waiting() > MOST_FEEDBACK {
+        let of_streams = FEEDBACK_OF_A_STREAM * self.limits.streams as usize;
+        if self.reader.decoder.waiting() + self.feedback.waiting() > MOST_FEEDBACK.max(of_streams) {
             let why = "the peer does not read what its field sections lead to";
             return Err(Fatal { code: Code::ExcessiveLoad, why });
         }

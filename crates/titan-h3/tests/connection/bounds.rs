@@ -132,6 +132,25 @@ fn feedback_that_the_client_does_not_read_is_bounded() {
 }
 
 #[test]
+fn a_client_may_give_up_all_streams_at_once() {
+    const STREAMS: u32 = 3000;
+    let limits = Limits { streams: STREAMS, flood_budget: STREAMS, ..Limits::default() };
+    let mut tested = Tested::new(limits);
+    tested.hears_uni(CONTROL, &control(), false).unwrap();
+    let streams = (0..u64::from(STREAMS)).map(|number| number * 4);
+    for stream in streams.clone() {
+        tested.hears(stream, &headers(GET), false).unwrap();
+    }
+    for stream in streams {
+        tested.connection.peer_reset(id(stream), Code::RequestCancelled).unwrap();
+    }
+    let feedback = tested.connection.kept().feedback;
+    assert!(feedback > 4096 && feedback <= 10 * STREAMS as usize, "{feedback}");
+    tested.flush();
+    assert_eq!(tested.connection.kept().feedback, 0);
+}
+
+#[test]
 fn a_frame_without_a_meaning_costs_once() {
     let mut tested = Tested::begun();
     tested.hears(0, &headers(POST), false).unwrap();

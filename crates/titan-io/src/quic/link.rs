@@ -19,6 +19,8 @@ use titan_http::stream::StreamId;
 pub struct Link {
     pub(super) quic: quinn_proto::Connection,
     h3: titan_h3::Connection,
+    /// Streams whose responses were given up during the handshake, before they are read from: each once.
+    stopped: VecDeque<quinn_proto::Event>,
     /// Streams that may have something to read.
     readable: VecDeque<StreamId>,
     /// What was read of streams and not used, and the streams that are not read from now.
@@ -72,6 +74,7 @@ impl Link {
             quic,
             h3,
             spare: None,
+            stopped: VecDeque::new(),
             readable: VecDeque::new(),
             backlog: Backlog::default(),
             current: None,
@@ -166,6 +169,10 @@ impl Link {
                     }
                 }
                 quinn_proto::Event::ConnectionLost { reason } => self.lost = Some(reason),
+                event @ quinn_proto::Event::Stream(StreamEvent::Stopped { .. }) => {
+                    self.stopped.push_back(event);
+                }
+                // A stream that has begun is read from in any case.
                 _ => {}
             }
         }
@@ -224,7 +231,7 @@ impl Link {
                 }
             } else if let Some(stream) = self.readable.pop_front() {
                 self.current = Some((stream, self.backlog.take(stream)));
-            } else if let Some(event) = self.quic.poll() {
+            } else if let Some(event) = self.stopped.pop_front().or_else(|| self.quic.poll()) {
                 if let Some(event) = self.take(event)? {
                     return Ok(Some((event, Bytes::new())));
                 }

@@ -74,7 +74,7 @@ pub(super) fn endpoint_config() -> EndpointConfig {
     EndpointConfig::new(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &[7; 64])))
 }
 
-/// How a server and its clients hold handshakes.
+/// How a server and its clients hold handshakes: a client that comes back may send early data.
 pub(super) fn configs() -> (ServerConfig, ClientConfig) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
@@ -82,13 +82,15 @@ pub(super) fn configs() -> (ServerConfig, ClientConfig) {
     let versions = [&rustls::version::TLS13];
     let server = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider));
     let server = server.with_protocol_versions(&versions).unwrap().with_no_client_auth();
-    let server = server.with_single_cert(vec![made.cert.der().clone()], key.into()).unwrap();
+    let mut server = server.with_single_cert(vec![made.cert.der().clone()], key.into()).unwrap();
+    server.max_early_data_size = u32::MAX;
     let server = Arc::new(QuicServerConfig::try_from(server).unwrap());
     let mut roots = rustls::RootCertStore::empty();
     roots.add(made.cert.der().clone()).unwrap();
     let client = rustls::ClientConfig::builder_with_provider(provider);
     let client = client.with_protocol_versions(&versions).unwrap();
-    let client = client.with_root_certificates(roots).with_no_client_auth();
+    let mut client = client.with_root_certificates(roots).with_no_client_auth();
+    client.enable_early_data = true;
     let client = Arc::new(QuicClientConfig::try_from(client).unwrap());
     let tokens = Arc::new(TokenKey::new(&[7; 64]));
     (ServerConfig::new(server, tokens), ClientConfig::new(client))

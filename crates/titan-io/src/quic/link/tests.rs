@@ -4,7 +4,7 @@ use super::*;
 use crate::error::Side;
 use crate::quic::testing::{TestClient, addresses, configs, endpoint_config, sent, tell};
 use bytes::BytesMut;
-use quinn_proto::{ConnectionHandle, DatagramEvent, Endpoint};
+use quinn_proto::{ClientConfig, ConnectionHandle, DatagramEvent, Endpoint, ServerConfig};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,27 +23,34 @@ struct Pair {
 impl Pair {
     /// One whose handshake is complete.
     fn new(limits: titan_h3::Limits) -> Pair {
-        let mut pair = Pair::begun(limits);
+        let mut pair = Pair::begun(&configs(), limits, |_| ());
         pair.goes_on();
         assert!(pair.mux.connection().is_confirmed());
         pair
     }
 
-    /// One whose handshake has begun.
-    fn begun(limits: titan_h3::Limits) -> Pair {
-        let (server, client) = configs();
+    /// One whose handshake has begun, after the client has done that.
+    fn begun(
+        (server, client): &(ServerConfig, ClientConfig),
+        limits: titan_h3::Limits,
+        early: impl FnOnce(&mut quinn_proto::Connection),
+    ) -> Pair {
         let now = Instant::now();
-        let mut client = TestClient::new(client, now);
-        let mut endpoint =
-            Endpoint::new(Arc::new(endpoint_config()), Some(Arc::new(server)), false, None);
-        let first = client.sends(now).remove(0);
+        let mut client = TestClient::new(client.clone(), now);
+        early(&mut client.quic);
+        let server = Some(Arc::new(server.clone()));
+        let mut endpoint = Endpoint::new(Arc::new(endpoint_config()), server, false, None);
+        let mut flight = client.sends(now);
+        let first = flight.remove(0);
         let from = addresses().0;
         let event = endpoint.handle(now, from, None, None, first, &mut Vec::new());
         let Some(DatagramEvent::NewConnection(incoming)) = event else { panic!("no connection") };
         let accepted = endpoint.accept(incoming, now, &mut Vec::new(), None);
         let (handle, quic) = accepted.unwrap_or_else(|_| panic!("it is not accepted"));
         let mux = Mux::new(Link::server(quic, limits, false), Side::Downstream);
-        Pair { client, endpoint, handle, mux, now, events: Vec::new() }
+        let mut pair = Pair { client, endpoint, handle, mux, now, events: Vec::new() };
+        flight.into_iter().for_each(|datagram| pair.hears(datagram));
+        pair
     }
 
     /// Packets go in both directions, for as long as a few of them take.
@@ -161,4 +168,24 @@ fn nothing_is_kept_of_requests_that_are_given_up_while_they_wait_for_the_table()
             assert_eq!(pair.kept(), (0, 0), "{name}, round {round}");
         }
     }
+}
+
+#[test]
+fn a_response_that_is_given_up_during_the_handshake_is_not_made() {
+    let configs = configs();
+    let limits = titan_h3::Limits::default();
+    Pair::begun(&configs, limits, |_| ()).goes_on();
+    let mut pair = Pair::begun(&configs, limits, |client| {
+        assert!(client.has_0rtt(), "it was here before");
+        let stream = client.streams().open(Dir::Bi).unwrap();
+        // A head: GET https://a/.
+        let head = [1, 8, 0, 0, 0xd1, 0xd7, 0xc1, 0x50, 1, b'a'];
+        client.send_stream(stream).write(&head).unwrap();
+        client.recv_stream(stream).stop(VarInt::from_u32(0x10c)).unwrap();
+    });
+    assert!(!pair.mux.connection().hold_handshake(), "its address is not validated");
+    assert!(pair.mux.connection().newest().is_some(), "it is early data");
+    pair.goes_on();
+    let Pair { events, .. } = &pair;
+    assert!(matches!(events[..], [Event::Request { .. }, Event::Reset { .. }]), "{events:?}");
 }
