@@ -49,7 +49,8 @@ section! {
         /// KiB of a response ahead of its client, and as much as this once the client has taken that much; data that is
         /// read ahead (`response_buffer`) does not count as taken.
         pub stream_window: ByteSize = default("256KiB", size(MIN_WINDOW..=MAX_WINDOW)),
-        /// The same for all requests on a client's connection together.
+        /// The same for all requests on a client's connection together. Over HTTP/3 heads of which a part has come may
+        /// take as much again, or four heads if that is more; beyond it the one with the longest part is refused.
         pub connection_window: ByteSize = default("1MiB", size(MIN_WINDOW..=MAX_WINDOW)),
         /// Open tunnels, such as WebSockets, over all workers; one more gets 503.
         pub tunnels: u32 = default("16384", whole(0..=1_000_000)),

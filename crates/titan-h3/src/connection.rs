@@ -228,12 +228,6 @@ impl Connection {
             peer_serves: None,
         }
     }
-
-    /// The longest field section that is read: what compression can make longer is no more than twice as long.
-    fn longest_section(&self) -> usize {
-        let sections = &self.limits.sections;
-        sections.longest_list().saturating_mul(titan_http::section::OVERSIZE_FACTOR)
-    }
 }
 
 /// Adds bytes to those that have cost nothing so far; how many points all of them make, at so many bytes a point.

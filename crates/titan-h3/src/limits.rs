@@ -1,6 +1,6 @@
 //! Bounds: everything that a peer can make long, or many, has one.
 
-use titan_http::section::SectionLimits;
+use titan_http::section::{OVERSIZE_FACTOR, SectionLimits};
 
 /// The bounds of one connection and of the messages on it. How many streams there may be, and how much may be on its way on them, are
 /// the transport's to bound (RFC 9000 section 4).
@@ -24,6 +24,14 @@ pub struct Limits {
     /// What a peer may cost without getting anything done before it is disconnected: see `titan_http::stream::Floods`. A tenth is
     /// forgiven in a second. Not to be less than `streams`, all of which a client may give up at once.
     pub flood_budget: u32,
+}
+
+impl Limits {
+    /// Bytes of the longest field section that is read: some way beyond what is allowed, so that it can be told how much that is. A driver
+    /// has to keep as much for each stream.
+    pub fn longest_section(&self) -> usize {
+        self.sections.longest_list().saturating_mul(OVERSIZE_FACTOR)
+    }
 }
 
 impl Default for Limits {

@@ -57,6 +57,11 @@ impl Connection {
         None
     }
 
+    /// Whether the head of that request has not come whole.
+    pub fn is_headless(&self, stream: StreamId) -> bool {
+        self.streams.get(&stream).is_some_and(Stream::is_headless)
+    }
+
     /// `count` bytes of the body of `stream` were used. To be called for all bytes that events have told of, also once the stream is over.
     pub fn release(&mut self, stream: StreamId, count: usize) {
         self.held = self.held.saturating_sub(count);
@@ -167,7 +172,7 @@ impl Connection {
             self.close(id, true, true, Code::RequestRejected);
             return Ok(());
         }
-        let stream = Stream::new(self.peer, Incoming::request(), self.longest_section());
+        let stream = Stream::new(self.peer, Incoming::request(), self.limits.longest_section());
         self.streams.insert(id, stream);
         self.note_headless(id);
         if let Some(priority) = priority {

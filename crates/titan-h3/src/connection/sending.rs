@@ -25,7 +25,7 @@ impl Connection {
         end: bool,
     ) {
         let incoming = Incoming::response(RequestKind::by(head.method));
-        let mut request = Stream::new(Peer::Server, incoming, self.longest_section());
+        let mut request = Stream::new(Peer::Server, incoming, self.limits.longest_section());
         append_request(&mut request.out.next, head, &to, length);
         request.sending = if end { Half::Done } else { Half::Body };
         request.ends = end;

@@ -51,7 +51,7 @@ pub struct Link {
     pub(super) lost: Option<ConnectionError>,
 }
 
-/// What a request costs its client whose head does not come in time: as much as one that ends without any.
+/// What a request costs its client whose head does not come in time, or takes too much: as much as one that ends without any.
 const LATE: u32 = 2;
 
 impl Link {
@@ -337,11 +337,10 @@ impl Link {
                 self.h3.uni_reset(stream)?;
                 None
             }
+            (End::Unknown, _) if unread.bytes.is_empty() => None,
             (End::Unknown, _) => {
-                if !unread.bytes.is_empty() {
-                    self.backlog.keep(stream, unread);
-                }
-                None
+                self.backlog.keep_part(stream, unread);
+                self.relieve()?
             }
             // What still waits for entries of the table is read again when they have come.
             (End::Last, true) if self.h3.is_blocked(stream) => {
@@ -351,6 +350,23 @@ impl Link {
             (End::Last | End::Gone, _) => None,
         };
         Ok(event.map(|event| (event, Bytes::new())))
+    }
+
+    /// Gives the stream up that has the longest part of a head, or of trailers, where all of them are beyond the window of the connection.
+    /// To read no further would not do: what comes on other streams would fill the window, and the rest of no part could come.
+    fn relieve(&mut self) -> Result<Option<Event>, Fatal> {
+        let limits = self.h3.limits();
+        let most = limits.connection_window.max(limits.longest_section());
+        let Some(stream) = self.backlog.longest_beyond(most) else { return Ok(None) };
+        self.backlog.forget(stream);
+        if self.h3.is_headless(stream) {
+            self.reject(stream)?;
+            return Ok(None);
+        }
+        let code = Code::ExcessiveLoad;
+        self.h3.reset(stream, code);
+        self.h3.charge(LATE)?;
+        Ok(Some(Event::Reset { stream, code, fault: None }))
     }
 
     /// Takes what has come of a stream, as far as it is needed: what follows what is at hand, to see whether that is all, and puts it

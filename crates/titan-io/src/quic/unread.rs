@@ -10,6 +10,8 @@ use titan_http::stream::{StreamId, StreamMap};
 #[derive(Default)]
 pub(super) struct Backlog {
     unread: StreamMap<Unread>,
+    /// Bytes of all parts: see [`Unread::is_part`].
+    parts: usize,
     /// Streams that are not read from until something of what they have told is used, or entries of the table have come.
     held_back: Vec<StreamId>,
 }
@@ -21,6 +23,9 @@ pub(super) struct Unread {
     /// What comes behind it: it was read to see whether the stream ends.
     pub(super) ahead: Option<Bytes>,
     pub(super) end: End,
+    /// Whether it is a part of what is read whole: a head, or trailers. It was read out of the transport, whose windows let the peer send
+    /// on, and may be as long as the longest field section.
+    is_part: bool,
 }
 
 /// What follows on a stream.
@@ -47,12 +52,31 @@ pub(super) enum Row {
 impl Backlog {
     /// What was read of that stream and not used.
     pub(super) fn take(&mut self, stream: StreamId) -> Unread {
-        self.unread.remove(&stream).unwrap_or_default()
+        let mut unread = self.unread.remove(&stream).unwrap_or_default();
+        if std::mem::take(&mut unread.is_part) {
+            self.parts -= unread.bytes.len();
+        }
+        unread
     }
 
     /// Keeps it until the stream is read from again.
     pub(super) fn keep(&mut self, stream: StreamId, unread: Unread) {
         self.unread.insert(stream, unread);
+    }
+
+    /// The same where it is a part of what is read whole.
+    pub(super) fn keep_part(&mut self, stream: StreamId, unread: Unread) {
+        self.parts += unread.bytes.len();
+        self.unread.insert(stream, Unread { is_part: true, ..unread });
+    }
+
+    /// The stream whose part is the longest, where all parts are beyond `most` bytes: without it they are not.
+    pub(super) fn longest_beyond(&self, most: usize) -> Option<StreamId> {
+        if self.parts <= most {
+            return None;
+        }
+        let parts = self.unread.iter().filter(|(_, unread)| unread.is_part);
+        parts.max_by_key(|(_, unread)| unread.bytes.len()).map(|(stream, _)| *stream)
     }
 
     /// Does not read from that stream for now.
@@ -79,7 +103,7 @@ impl Backlog {
 
     /// Nothing more is read of that stream.
     pub(super) fn forget(&mut self, stream: StreamId) {
-        self.unread.remove(&stream);
+        drop(self.take(stream));
         self.held_back.retain(|held_back| *held_back != stream);
     }
 

@@ -189,3 +189,39 @@ fn a_response_that_is_given_up_during_the_handshake_is_not_made() {
     let Pair { events, .. } = &pair;
     assert!(matches!(events[..], [Event::Request { .. }, Event::Reset { .. }]), "{events:?}");
 }
+
+#[test]
+fn parts_of_heads_take_no_more_than_the_window() {
+    const WINDOW: usize = 64 << 10;
+    let limits = titan_h3::Limits { connection_window: WINDOW, ..titan_h3::Limits::default() };
+    let mut pair = Pair::new(limits);
+    let most = WINDOW.max(limits.longest_section());
+    let mut streams = Vec::new();
+    for round in 0..50 {
+        streams.push(pair.asks(&most_of_a_head(8000)));
+        pair.goes_on();
+        assert!(pair.kept().0 <= most, "{} bytes in round {round}", pair.kept().0);
+    }
+    assert!(pair.kept().0 > most - 8005, "less is refused than has to be");
+    let is_refused = |stream: &&quinn_proto::StreamId| {
+        pair.client.quic.recv_stream(**stream).received_reset().is_ok_and(|code| code.is_some())
+    };
+    assert_eq!(streams.iter().filter(is_refused).count(), 50 - most / 8005);
+    assert!(pair.events.is_empty(), "nobody has heard of them");
+}
+
+#[test]
+fn a_request_whose_trailers_take_too_much_is_lost() {
+    let limits = titan_h3::Limits { connection_window: 0, ..titan_h3::Limits::default() };
+    let mut pair = Pair::new(limits);
+    // Heads: GET https://a/. Then parts of trailers.
+    let head = [1, 8, 0, 0, 0xd1, 0xd7, 0xc1, 0x50, 1, b'a'];
+    let request = [&head[..], &most_of_a_head(8000)].concat();
+    for _ in 0..=limits.longest_section() / 8005 {
+        pair.asks(&request);
+        pair.goes_on();
+    }
+    let is_lost = |event: &&Event| matches!(event, Event::Reset { code: Code::ExcessiveLoad, .. });
+    assert_eq!(pair.events.iter().filter(is_lost).count(), 1);
+    assert!(pair.kept().0 <= limits.longest_section());
+}
