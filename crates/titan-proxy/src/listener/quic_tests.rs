@@ -3,6 +3,7 @@
 use super::drain_tests::runs;
 use super::*;
 use socket2::{Domain, Socket, Type};
+use std::net::UdpSocket;
 use std::pin::pin;
 use titan_testkit::{Certificate, certificate};
 use tokio::time::sleep;
