@@ -114,8 +114,10 @@ fn most_of_a_head(count: usize) -> Vec<u8> {
     head
 }
 
+type GiveUp = fn(&mut Pair, quinn_proto::StreamId);
+
 /// Ways to give a request up.
-const WAYS: [(&str, fn(&mut Pair, quinn_proto::StreamId)); 4] = [
+const WAYS: [(&str, GiveUp); 4] = [
     ("STOP_SENDING", Pair::stops),
     ("RESET_STREAM", Pair::resets),
     ("both", |pair, stream| {
