@@ -3,7 +3,7 @@
 use crate::section::{Picture, Proof, Section};
 
 /// All of it.
-pub const SECTIONS: [Section<'static>; 30] = [
+pub const SECTIONS: [Section<'static>; 31] = [
     Section {
         id: "peers",
         title: "what is compared with, and what tests need, is installed",
@@ -260,6 +260,15 @@ pub const SECTIONS: [Section<'static>; 30] = [
             value: "cpu_ns_per_request",
             unit: "ns",
         }],
+    },
+    Section {
+        id: "fuzz",
+        title: "every fuzz target in Rust",
+        command: "FUZZ_SECONDS={5|60*} make fuzz",
+        expected: "no input is found that breaks one",
+        proof: Proof::ExitCode,
+        budget: minutes(20, 60),
+        pictures: &[],
     },
     Section {
         id: "fuzz-go",
