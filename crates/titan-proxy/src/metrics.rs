@@ -104,7 +104,7 @@ pub struct Cells {
     pub records_dropped: Counter,
     /// Bytes of receive buffers at the last tick, used or not.
     pub receive_buffers: Counter,
-    /// Bytes that were kept then for the heads of later exchanges and calls.
+    /// Bytes that were kept then for the heads and records of later exchanges and calls.
     pub kept_heads: Counter,
     /// Bytes for responses that were being compressed then.
     pub compression: Counter,

@@ -1,5 +1,7 @@
 //! Records of the exchanges of one worker: memory for those that run, and the way of those that are over.
 
+use crate::scratch::{Lease, Reused, Scratches};
+use crate::snapshot::Snapshot;
 use std::cell::{Cell, RefCell};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
@@ -17,15 +19,15 @@ pub(crate) struct Observed {
     ring: RefCell<Ring<Message>>,
     /// Outlives snapshots.
     recorder: Arc<Recorder>,
-    #[expect(clippy::vec_box, reason = "a record is lent for each request, and large")]
-    unused: RefCell<Vec<Box<OpenRecord>>>,
+    /// Memory of records that were told.
+    unused: Rc<Scratches<OpenRecord>>,
     /// The same moment on both clocks.
     moment: Cell<(Instant, u64)>,
 }
 
 /// The record of an exchange that runs. It is told in any case: of one that is dropped, as when a drain takes too long, as far
 /// as it has come.
-pub(crate) struct Telling(Option<Box<OpenRecord>>);
+pub(crate) struct Telling(Lease<OpenRecord>);
 
 /// A record that is being filled.
 pub(crate) struct OpenRecord {
@@ -39,41 +41,26 @@ pub(crate) struct OpenRecord {
     is_told: bool,
 }
 
-/// How many unused records are kept.
-const KEPT: usize = 128;
-/// One that has grown beyond that is not kept. Usual ones have both heads in a part of it.
-const KEPT_BYTES: usize = 64 << 10;
-
 impl Observed {
     /// Records go into `ring`; which of them the recorder keeps for longer, it says itself.
     pub(crate) fn new(ring: Ring<Message>, recorder: Arc<Recorder>) -> Rc<Observed> {
-        let (ring, unused) = (RefCell::new(ring), RefCell::default());
-        Rc::new(Observed { ring, recorder, unused, moment: Cell::new(moment()) })
+        let ring = RefCell::new(ring);
+        Rc::new(Observed { ring, recorder, unused: Rc::default(), moment: Cell::new(moment()) })
     }
 
     /// An empty record of what began then.
-    pub(crate) fn begin(self: &Rc<Self>, started: Instant) -> Telling {
-        let unused = self.unused.borrow_mut().pop();
-        let mut open = unused.unwrap_or_else(|| Box::new(OpenRecord::new(started)));
+    pub(crate) fn begin(self: &Rc<Self>, snapshot: &Snapshot, started: Instant) -> Telling {
+        let mut open = self.unused.lend(snapshot);
         open.record.facts.set_started(self.unix_micros(started));
         (open.started, open.mark) = (started, started);
         open.home = Some(Rc::clone(self));
         open.is_told = false;
-        Telling(Some(open))
+        Telling(open)
     }
 
     /// Takes a record. If too much is on its way, it is dropped.
     fn take(&self, record: &ExchangeRecord) {
         self.ring.borrow_mut().push(record, self.recorder.notes(record));
-    }
-
-    /// Keeps the memory of a record that was told.
-    fn reuse(&self, mut open: Box<OpenRecord>) {
-        let mut unused = self.unused.borrow_mut();
-        if unused.len() < KEPT && open.record.capacity() <= KEPT_BYTES {
-            open.record.clear();
-            unused.push(open);
-        }
     }
 
     /// A moment as microseconds since 1970.
@@ -83,6 +70,11 @@ impl Observed {
             Some(after) => unix.saturating_add(micros(after)),
             None => unix.saturating_sub(micros(instant - at)),
         }
+    }
+
+    /// The memory that is kept for records of later exchanges.
+    pub(crate) fn unused(&self) -> &Scratches<OpenRecord> {
+        &self.unused
     }
 
     /// Hands on what has been collected, and looks at the clock; how many records were dropped since the last call. To be called
@@ -96,16 +88,6 @@ impl Observed {
 }
 
 impl OpenRecord {
-    fn new(started: Instant) -> OpenRecord {
-        OpenRecord {
-            record: ExchangeRecord::default(),
-            started,
-            mark: started,
-            home: None,
-            is_told: false,
-        }
-    }
-
     /// Notes the end of a phase; how long it took.
     pub(crate) fn phase(&mut self) -> Duration {
         let now = Instant::now();
@@ -136,10 +118,22 @@ impl OpenRecord {
     }
 }
 
+impl Reused for OpenRecord {
+    fn new(_: &Snapshot) -> OpenRecord {
+        let started = Instant::now();
+        let record = ExchangeRecord::default();
+        OpenRecord { record, started, mark: started, home: None, is_told: false }
+    }
+
+    fn texts(&self) -> impl Iterator<Item = usize> {
+        [self.record.capacity()].into_iter()
+    }
+}
+
 impl Telling {
     /// Tells what has been noted. What follows is another record: that of the end of a tunnel.
     pub(crate) fn tell_opened(&mut self) {
-        let Some(open) = &mut self.0 else { return };
+        let open = &mut *self.0;
         open.record.facts.set_event(Event::TunnelOpened);
         open.home.iter().for_each(|home| home.take(&open.record));
         open.record.facts.set_event(Event::TunnelClosed);
@@ -150,7 +144,7 @@ impl Telling {
 
     /// Tells what has been noted, which is all.
     pub(crate) fn tell(mut self) {
-        let Some(open) = &mut self.0 else { return };
+        let open = &mut *self.0;
         open.home.iter().for_each(|home| home.take(&open.record));
         open.is_told = true;
     }
@@ -160,25 +154,24 @@ impl Deref for Telling {
     type Target = OpenRecord;
 
     fn deref(&self) -> &OpenRecord {
-        self.0.as_ref().expect("only drop takes it")
+        &self.0
     }
 }
 
 impl DerefMut for Telling {
     fn deref_mut(&mut self) -> &mut OpenRecord {
-        self.0.as_mut().expect("only drop takes it")
+        &mut self.0
     }
 }
 
 impl Drop for Telling {
     fn drop(&mut self) {
-        let Some(mut open) = self.0.take() else { return };
-        let Some(home) = open.home.take() else { return };
-        if !open.is_told {
+        let open = &mut *self.0;
+        if let Some(home) = open.home.take().filter(|_| !open.is_told) {
             open.record.facts.set_took(open.started.elapsed());
             home.take(&open.record);
         }
-        home.reuse(open);
+        open.record.clear();
     }
 }
 
@@ -204,19 +197,26 @@ mod tests {
     use std::sync::mpsc::sync_channel;
     use titan_observe::record::Text;
     use titan_observe::ring::MAX_BATCHES;
+    use titan_policies::credentials::PolicyCredentials;
 
     #[test]
-    fn as_many_records_with_long_heads_are_kept_as_there_may_be() {
+    fn the_memory_of_all_records_that_ran_together_is_used_again() {
+        let config = "{ listeners: [':0'], routes: [{ respond: 204 }] }";
+        let config = titan_config::Config::parse("test", config).unwrap();
+        let snapshot = Snapshot::unconnected(&config, &PolicyCredentials::unread(&config));
         let (sender, _batches) = sync_channel(MAX_BATCHES);
         let observed = Observed::new(Ring::new(sender), Arc::default());
-        {
-            let mut telling = observed.begin(Instant::now());
-            (0..3).for_each(|_| telling.record.set(Text::Host, &[b'x'; 8_000]));
-            telling.tell();
-        }
-        assert!(observed.unused.borrow()[0].record.capacity() >= 24_000);
-        let many: Vec<_> = (0..1_000).map(|_| observed.begin(Instant::now())).collect();
-        drop(many);
-        assert_eq!(observed.unused.borrow().len(), KEPT);
+        let run_together = || {
+            let begin = |_| observed.begin(&snapshot, Instant::now());
+            let mut many: Vec<_> = (0..1_000).map(begin).collect();
+            let host = |telling: &mut Telling| telling.record.set(Text::Host, &[b'x'; 4_000]);
+            many.iter_mut().for_each(host);
+            assert_eq!(observed.unused().bytes(), 0, "all of it is lent");
+        };
+        run_together();
+        let kept = observed.unused().bytes();
+        assert!(kept > 1_000 * 4_000, "{kept}");
+        run_together();
+        assert_eq!(observed.unused().bytes(), kept);
     }
 }

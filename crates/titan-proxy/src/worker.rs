@@ -182,7 +182,7 @@ impl Worker {
     }
 
     fn note_memory(&self) {
-        let heads = self.scratches.bytes() + self.calls.bytes();
+        let heads = self.scratches.bytes() + self.calls.bytes() + self.observed.unused().bytes();
         let cells = self.cells();
         cells.receive_buffers.set(self.io.buffers.bytes() as u64);
         cells.kept_heads.set(heads as u64);
@@ -210,6 +210,7 @@ impl Worker {
                     self.tell_records();
                     self.scratches.sweep(self.io.clock.now());
                     self.calls.sweep(self.io.clock.now());
+                    self.observed.unused().sweep(self.io.clock.now());
                     self.note_memory();
                     self.cells().busy_micros.set(processor_micros());
                     self.cells().ticks.add(1);

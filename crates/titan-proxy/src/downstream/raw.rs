@@ -115,7 +115,8 @@ fn begin_telling(
     name: Option<&str>,
 ) -> Option<Telling> {
     let Client { worker, transport, origin, .. } = client;
-    let mut telling = snapshot.is_recorded.then(|| worker.observed.begin(Instant::now()))?;
+    let telling = || worker.observed.begin(snapshot, Instant::now());
+    let mut telling = snapshot.is_recorded.then(telling)?;
     let record = &mut telling.record;
     record.facts.set_event(Event::Connection);
     let is_tls = route.mode != TlsMode::Tcp;

@@ -24,7 +24,7 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
             return;
         }
         let Exchange { worker, snapshot, origin, request, record: noted, .. } = self;
-        let mut telling = worker.observed.begin(noted.started);
+        let mut telling = worker.observed.begin(snapshot, noted.started);
         let record = &mut telling.record;
         let (fields, facts) = (&request.fields, &mut record.facts);
         facts.set_version(request.version);
