@@ -4,6 +4,7 @@
 //! and whether the connection goes on are never copied: they are written here, from what the caller
 //! decided, so that they cannot disagree with what is sent.
 
+use std::ops::Range;
 use titan_http::{FieldName, Fields, Method, RequestHead, ResponseHead, TargetForm};
 
 /// How the body that the caller is going to send is framed.
@@ -102,23 +103,50 @@ fn write_target(out: &mut Vec<u8>, head: &RequestHead) {
     }
 }
 
-/// Writes the lines that are the sender's own, and leaves out those that are the encoder's.
+/// Writes the lines that are the sender's own, and leaves out those that are the encoder's. Lines that follow each other in the
+/// text of the head as they are to be written go out in one piece.
 fn write_fields(out: &mut Vec<u8>, fields: &Fields) {
-    for field in fields.iter() {
-        if matches!(
-            field.id,
-            FieldName::Host
-                | FieldName::ContentLength
-                | FieldName::TransferEncoding
-                | FieldName::Connection
-        ) {
+    let text = fields.text();
+    let mut piece = 0..0;
+    for (id, name, value) in fields.lines() {
+        if is_own(id) {
             continue;
         }
-        out.extend_from_slice(field.name);
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(field.value);
-        out.extend_from_slice(b"\r\n");
+        let line = match is_as_written(text, name.range(), value.range()) {
+            true => name.range().start..value.range().end + b"\r\n".len(),
+            false => 0..0,
+        };
+        if line.start == piece.end && !line.is_empty() {
+            piece.end = line.end;
+            continue;
+        }
+        out.extend_from_slice(&text[piece]);
+        if line.is_empty() {
+            for part in [name.of(text), b": ", value.of(text), b"\r\n"] {
+                out.extend_from_slice(part);
+            }
+        }
+        piece = line;
     }
+    out.extend_from_slice(&text[piece]);
+}
+
+/// Whether the encoder writes that field itself.
+fn is_own(id: FieldName) -> bool {
+    matches!(
+        id,
+        FieldName::Host
+            | FieldName::ContentLength
+            | FieldName::TransferEncoding
+            | FieldName::Connection
+    )
+}
+
+/// Whether a line stands in the text as it is to be written, its end included: another sender may have left out the space, written
+/// more of it, or another name.
+fn is_as_written(text: &[u8], name: Range<usize>, value: Range<usize>) -> bool {
+    text.get(name.end..value.start) == Some(b": ")
+        && text.get(value.end..value.end + b"\r\n".len()) == Some(b"\r\n")
 }
 
 fn write_framing(out: &mut Vec<u8>, body: Body) {

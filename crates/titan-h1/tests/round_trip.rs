@@ -1,5 +1,7 @@
 //! What the encoder writes, the readers read back as it was.
 
+use proptest::collection::vec;
+use proptest::{option, prop_assert_eq, proptest};
 use titan_h1::{
     Body, BodyReader, CHUNK_END, Connection, Error, Framing, Limits, RequestReader, ResponseReader,
     write_chunk_head, write_last_chunk, write_request, write_response,
@@ -127,4 +129,39 @@ fn chunks_and_trailers_read_back() {
     assert_eq!((at, data), (out.len(), 1 + 15 + 16 + 4096 + 65_537));
     let read: Vec<_> = reader.trailers().iter().map(|field| (field.name, field.value)).collect();
     assert_eq!(read, [(b"X-Sum".as_slice(), b"7".as_slice())]);
+}
+
+/// A head with these lines, and what becomes of it: `added` behind them, and those of the names in `removed` not.
+fn changed(lines: &str, added: &[(String, String)], removed: &[String]) -> RequestHead {
+    let (mut head, _) = request(format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n").as_bytes());
+    for (name, value) in added {
+        head.fields.append_named(name.as_bytes(), value.as_bytes()).expect("a valid field");
+    }
+    removed.iter().for_each(|name| head.fields.remove_named(name.as_bytes()));
+    head
+}
+
+proptest! {
+    #[test]
+    fn a_head_that_is_written_in_pieces_is_that_which_is_written_line_by_line(
+        received in vec(("[a-e]", "(: ?|: \t)", "[x-z]{0,3} ?"), 0..8),
+        added in vec(("[a-e]", "[x-z]{0,3}"), 0..4),
+        removed in vec("[a-e]", 0..3),
+        renamed in option::of(("[a-e]", "[a-e]")),
+    ) {
+        let line = |(name, colon, value): &(String, String, String)| format!("{name}{colon}{value}\r\n");
+        let lines: String = received.iter().map(line).collect();
+        let mut head = changed(&lines, &added, &removed);
+        if let Some((from, to)) = renamed {
+            head.fields.rename(from.as_bytes(), to.as_bytes()).expect("a token");
+        }
+        let mut expected = String::from("GET / HTTP/1.1\r\nHost: b\r\n");
+        for field in head.fields.iter().filter(|field| field.id != FieldName::Host) {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            expected += &format!("{}: {}\r\n", text(field.name), text(field.value));
+        }
+        let mut written = Vec::new();
+        write_request(&mut written, &head, b"b", Body::None, Connection::KeepAlive);
+        prop_assert_eq!(String::from_utf8_lossy(&written), expected + "\r\n");
+    }
 }

@@ -7,7 +7,8 @@ use std::fmt;
 /// The fields of one message, in the order received.
 ///
 /// Names keep the case they came in and compare without it. Removing a line leaves its bytes in the
-/// text until [`Fields::clear`]; nothing is ever moved, so spans stay valid.
+/// text until [`Fields::clear`]; nothing is ever moved, so spans stay valid. Lines that are added stand in the
+/// text as HTTP/1.1 writes them, as received ones of it do: most of a head can be written in one piece.
 #[derive(Clone, Default)]
 pub struct Fields {
     /// Every byte that a span refers to: the head as received, then what was added.
@@ -98,6 +99,11 @@ impl Fields {
     /// Where in the text the name and the value of each line are, in order.
     pub fn spans(&self) -> impl Iterator<Item = (Span, Span)> {
         self.lines.iter().map(|line| (line.name, line.value))
+    }
+
+    /// The lines in order: which of the known names each has, and where its name and value are.
+    pub fn lines(&self) -> impl Iterator<Item = (FieldName, Span, Span)> {
+        self.lines.iter().map(|line| (line.id, line.name, line.value))
     }
 
     /// The first value of a known field.
@@ -251,15 +257,16 @@ impl Fields {
     #[inline]
     fn push_pair(&mut self, name: &[u8], value: &[u8]) -> Result<(Span, Span), BadField> {
         let start = self.text.len();
-        let (middle, end) = (start + name.len(), start + name.len() + value.len());
-        if end > Fields::MAX_TEXT {
+        let (middle, end) = (start + name.len(), start + name.len() + value.len() + b": ".len());
+        if end > Fields::MAX_TEXT - b"\r\n".len() {
             return Err(BadField::TooLong);
         }
-        let room = if start == 0 { end.max(Fields::FIRST_TEXT) } else { end - start };
-        self.text.reserve(room);
-        self.text.extend_from_slice(name);
-        self.text.extend_from_slice(value);
-        Ok((Span::new(start, middle), Span::new(middle, end)))
+        let room = end - start + b"\r\n".len();
+        self.text.reserve(if start == 0 { room.max(Fields::FIRST_TEXT) } else { room });
+        for part in [name, b": ", value, b"\r\n"] {
+            self.text.extend_from_slice(part);
+        }
+        Ok((Span::new(start, middle), Span::new(middle + b": ".len(), end)))
     }
 }
 
