@@ -110,12 +110,14 @@ fn bytes_of(mut path: &[u8]) -> Option<Vec<Byte>> {
     Some(bytes)
 }
 
-/// Whether a part of a segment is a dot segment to who takes `%2F` for a slash, and what follows `;` for parameters.
+/// Whether a part of a segment is a dot segment to who takes `%2F` for a slash, and what follows `;` for parameters,
+/// which may have come as `%3B`.
 fn hides_dots(segment: &[Byte]) -> bool {
     let dot = Byte::Plain(b'.');
+    let ends_name = |byte: &Byte| matches!(byte, Byte::Plain(b';') | Byte::Escaped(b';'));
     let mut parts = segment.split(|byte| *byte == Byte::Escaped(b'/'));
     parts.any(|part| {
-        let name = part.split(|byte| *byte == Byte::Plain(b';')).next().expect("there is one");
+        let name = part.split(ends_name).next().expect("there is one");
         name == [dot] || name == [dot, dot]
     })
 }

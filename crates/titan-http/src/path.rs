@@ -12,7 +12,8 @@
 //! | `/a%2Fb` | unchanged: an encoded slash separates nothing |
 //! | `/%252e` | unchanged: an encoded percent sign is a percent sign |
 //! | `/..`, `/a/../..` | refused: above the root |
-//! | `/..%2Fa`, `/a%2F..%2Fb`, `/..;x/a` | refused: a dot segment to a server that decodes once more |
+//! | `/..%2Fa`, `/a%2F..%2Fb` | refused: a dot segment to a server that decodes once more |
+//! | `/..;x/a`, `/..%3Bx/a` | refused: a dot segment to a server that drops parameters, also decoded ones |
 //! | `\`, `%5C` | refused: a slash to some, a byte to others |
 //! | `%00`, `%0a`, any encoded control byte | refused |
 //! | `%`, `%4`, `%zz` | refused |
@@ -164,11 +165,13 @@ pub fn decode_hex(high: u8, low: u8) -> Option<u8> {
 }
 
 /// Whether a server that decodes `%2F`, or drops segment parameters, would see a dot segment here.
+/// It may drop them before it decodes, or after.
 fn hides_dots(segment: &[u8]) -> bool {
     let mut parts = EncodedSlashes(Some(segment));
     parts.any(|part| {
-        let name = part.split(|&byte| byte == b';').next().unwrap_or(part);
-        matches!(name, b"." | b"..")
+        let dots = part.iter().take_while(|&&byte| byte == b'.').count();
+        let is_end = matches!(&part[dots..], [] | [b';', ..] | [b'%', b'3', b'B', ..]);
+        is_end && matches!(dots, 1 | 2)
     })
 }
 
@@ -325,7 +328,11 @@ mod tests {
         for path in ["/..%2fadmin", "/a%2f..%2fb", "/a/%2e%2e%2f", "/%2f.", "/a/..;/b", "/.;x=y"] {
             refused(path, BadPath::HiddenDots);
         }
+        for path in ["/b/..%3b/x", "/b/..%3Bv=1/x", "/b/.%2e%3b/x", "/%2E%3b", "/a%2f..%3b/x"] {
+            refused(path, BadPath::HiddenDots);
+        }
         becomes("/a;..;b/..a%2f", "/a;..;b/..a%2F");
+        becomes("/a%3b..%3bb/...%3b/..%253b", "/a%3B..%3Bb/...%3B/..%253b");
     }
 
     #[test]
@@ -377,7 +384,8 @@ mod tests {
         }
         let mut stack: Vec<&str> = Vec::new();
         for segment in decoded.split('/').filter(|it| !it.is_empty()) {
-            let parts = segment.split("%2F").map(|part| part.split(';').next().unwrap());
+            let plain = segment.replace("%3B", ";");
+            let parts = plain.split("%2F").map(|part| part.split(';').next().unwrap());
             match segment {
                 "." => {}
                 ".." => drop(stack.pop().ok_or(())?),
@@ -392,7 +400,7 @@ mod tests {
 
     const PIECES: &[&str] = &[
         "/", "/", "/", ".", "..", "a", "b%", "%2e", "%2F", "%2f", "%25", "%5c", "%41", "%c3",
-        "%0d", "%", ";", "\\", "?", " ", "%zz", "/../", "%20",
+        "%0d", "%", ";", "%3b", "\\", "?", " ", "%zz", "/../", "%20",
     ];
 
     fn near_paths() -> impl Strategy<Value = Vec<u8>> {
