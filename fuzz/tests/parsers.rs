@@ -144,6 +144,7 @@ fn templates() -> Walk {
             "https://{host}{path}{query}\n/a/b%20c\nx=1&y\na.example:8080",
             "https://{hostname}/new?z=2{query}#{a}\n/x/%2F\nq=#\nb.example",
             "https://{a}.good.example/{rest}?p={rest}\n/evil.example%3A80/@b\n\na",
+            "https://{a}.good@.example/{rest}\n/ann/b\n\na",
             "{path}?{query}\n//a\n?\nuser@a",
             "/x/{a}/../{rest}/.\n/a/b;c=1/d\n\n[::1]:443",
             "//{a}/b\n/..;/..\nx\na",

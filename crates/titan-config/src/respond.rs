@@ -47,7 +47,7 @@ section! {
         /// The Location of the response. `{host}`, `{path}` and `{query}` are those of the request, `{query}` with its
         /// `?` or empty; `{hostname}` is the host without its port, and `{rest}` what follows the route's `prefix` in
         /// the path: `https://{host}/new{rest}{query}`. Other names are parameters of the route's path, and a path
-        /// parameter of the same name comes first.
+        /// parameter of the same name comes first. The host cannot have an `@` in front of it.
         pub(crate) to: TemplateText = required(location_template()),
         /// 307 and 308 keep the method; 301, 302 and 303 let clients change it to GET. Clients remember 301 and 308
         /// permanently.

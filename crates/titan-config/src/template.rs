@@ -223,8 +223,23 @@ fn check_location(text: &str, parts: &[RawPart<'_>]) -> Result<(), Problem> {
     let starts_with_path = matches!(parts.first(), Some(RawPart::Variable { name: "path", .. }));
     let is_absolute = text.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme));
     match text.starts_with('/') || starts_with_path || is_absolute {
-        true => Ok(()),
+        true => check_authority(text),
         false => Err(Problem::new("it starts with neither `/` nor a scheme such as `https://`")),
+    }
+}
+
+/// No user before the host (RFC 9110 section 4.2.4): what a request brings as part of a name would be one, and stand
+/// in front of a host that it has nothing to do with. `{path}` may be a parameter of the route and thus a label: it ends no authority.
+fn check_authority(text: &str) -> Result<(), Problem> {
+    let scheme = text.find(':').filter(|&at| is_scheme(&text[..at])).map_or(0, |at| at + 1);
+    let Some(authority) = text[scheme..].strip_prefix("//") else { return Ok(()) };
+    let Some(end) = authority.find(['@', '/', '?', '#']) else { return Ok(()) };
+    let at = text.len() - authority.len() + end;
+    // Texts that may have a password are shown without help: the reason says all.
+    let reason = "what precedes this `@` would be a user name and not the host: take out both; in a path write `%40`";
+    match text.as_bytes()[at] {
+        b'@' => Err(Problem::new(reason).part(at..at + 1)),
+        _ => Ok(()),
     }
 }
 

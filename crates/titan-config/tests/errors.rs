@@ -253,7 +253,9 @@ fn templates_that_are_none() {
   - prefix: /d\n    redirect: { to: \"/x{\", status: 300 }
   - path: /e/{id}\n    upstream: api\n    rewrite: { path: \"/x/{host}\" }
   - prefix: /f\n    upstream: api\n    rewrite: { path: \"/x//y\" }
-  - prefix: /g\n    redirect: \"/a\\r\\nX: y\"\n"
+  - prefix: /g\n    redirect: \"/a\\r\\nX: y\"
+  - path: /h/{id}\n    redirect: \"https://{id}.good@.example/x\"
+  - prefix: /i\n    redirect: \"//ann:secret@host/@\"\n"
     ));
 }
 

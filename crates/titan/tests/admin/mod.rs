@@ -214,7 +214,7 @@ fn credentials_and_comments_leave_the_process_nowhere() {
             "workers: 1 # {CREDENTIAL}\nlisteners: [127.0.0.1:0]\nadmin: {{ address: 127.0.0.1:0 }}\nstate: {state}\n\
              upstreams: {{ u: '127.0.0.1:1' }}\nroutes:\n  - {{ respond: 204, headers: {{ X-Api-Key: {credential} }} }}\n  \
              - {{ prefix: /u, upstream: u, apply: [t, f] }}\n  \
-             - {{ prefix: /r, redirect: 'https://user:{credential}@a.example/' }}\npolicies:\n  \
+             - {{ prefix: /r, redirect: 'https://a.example/?token={credential}' }}\npolicies:\n  \
              t: {{ transform: {{ request: {{ headers: {{ set: {{ Authorization: 'Basic {credential}' }} }}, \
              query: {{ set: {{ api_key: {credential} }} }} }} }} }}\n  \
              f: {{ authorise: {{ forward_auth: {{ upstream: u, path: '/v?token={credential}' }} }} }}\n"
@@ -241,7 +241,7 @@ fn credentials_and_comments_leave_the_process_nowhere() {
     let file = titan.file.as_os_str().to_owned();
     let (_, resolved, _) = output(["check".as_ref(), "--resolved".as_ref(), file.as_os_str()]);
     let (_, listed, _) = output(["check".as_ref(), "--list-routes".as_ref(), file.as_os_str()]);
-    assert!(resolved.contains("https://***@a.example/"), "{resolved}");
+    assert!(resolved.contains("https://a.example/?token=***"), "{resolved}");
     let said = titan.events_up_to_that(|line| line.contains("/rollback"));
     let all = [planned, wrong, put, shown, metrics, history, resolved, listed, said];
     for told in written.iter().chain(&all) {
