@@ -131,6 +131,7 @@ fn rules() -> Walk {
             "has(claims.sub) ? claims.sub.matches('^[a-z]+$') : client.address == '127.0.0.1'",
             "certificate.dns.all(name, name.endsWith('.example')) && !(request.path.contains('/b'))",
             "[1, 2.5, 'a', b'\\xff', null][0] + -9223372036854775808 == 1 / 0",
+            "int(claims.sub) + size('a') == 'a'.size() || string(1).contains('1')",
             "claims.deep.er[0].x == true && request.host != \"\\u00e9\"",
         ],
     );

@@ -104,6 +104,7 @@ routes: [{{ respond: 204 }}]\napply: [t, p]\npolicies:
         for rule in [
             "request.method == 'GET' && request.path == '/a/b'",
             "request.path.startsWith('/a/') && request.path.endsWith('b') && size(request.path) == 4",
+            "matches(request.path, '^/[a-z]/')",
             "request.path.matches('^/[a-z]/') && !request.path.matches('^/[a-z]$')",
             "request.query.x == ['1', '2'] && request.query['y'] == [''] && !('z' in request.query)",
             "request.headers['x-a'] == '1, ' && request.headers['x-b'] == '\u{e9}'",

@@ -199,6 +199,7 @@ impl<'t> Check<'t> {
             };
             return Err(near(self.at_name(id, name, message), name, FUNCTIONS));
         }
+        self.values(id, call)?;
         if name == "matches" {
             self.pattern(id, args.last())?;
         }
@@ -206,6 +207,29 @@ impl<'t> Check<'t> {
         let is_claims = |it: &IdedExpr| matches!(&it.expr, Expr::Ident(name) if name == "claims");
         self.counts_claims |= name == "size" && parts.clone().any(is_claims);
         parts.try_for_each(|it| self.part(it))
+    }
+
+    /// Each request would find that there is no function of such values, and the rule would be met by none that needs it.
+    fn values(&self, id: u64, call: &CallExpr) -> Result<(), Problem> {
+        let name = call.func_name.as_str();
+        let given = (call.target.is_some(), call.args.len());
+        let (takes, example) = match name {
+            // It is a function of two values, too.
+            "matches" if given == (false, 2) => return Ok(()),
+            "contains" | "startsWith" | "endsWith" | "matches" if given != (true, 1) => (
+                "a value in front of it and one in parentheses",
+                format!("request.path.{name}('/a')"),
+            ),
+            "int" | "double" | "string" if given != (false, 1) => {
+                ("one value in parentheses", format!("{name}(claims.level)"))
+            }
+            "size" if given != (false, 1) && given != (true, 0) => {
+                ("one value", "size(claims.groups)".to_owned())
+            }
+            _ => return Ok(()),
+        };
+        let problem = self.at_name(id, name, format!("`{name}` takes {takes}"));
+        Err(problem.help(format!("such as `{example}`")))
     }
 
     /// A field with another name is never there, so that the rule would refuse every request or none.
