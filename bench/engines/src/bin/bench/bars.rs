@@ -16,7 +16,7 @@ struct Bar {
 enum Measure {
     ToNginx,
     ToFloor,
-    /// To nginx or HAProxy, whichever is cheaper.
+    /// To nginx or HAProxy, whichever is cheaper. One with wrong responses is none.
     ToBetter,
     /// To Titan's own cost in another scenario.
     ToOwn(&'static str),
@@ -103,6 +103,14 @@ fn titan_in<'a>(figures: &'a [Figures], scenario: &str) -> Option<&'a Row> {
     figures.iter().find(|figures| figures.scenario.name == scenario)?.of_engine(Engine::Titan)
 }
 
+/// The cheaper peer is the one that the ratio to is greater. Both have to be measured.
+fn to_better(row: &Row, own: &Figures) -> Option<f64> {
+    let peers = [(Engine::Nginx, row.to_nginx?), (Engine::Haproxy, row.to_haproxy?)];
+    let is_right = |engine| own.of_engine(engine).is_some_and(|peer| peer.errors == 0);
+    let ratios = peers.into_iter().filter(|(engine, _)| is_right(*engine)).map(|(_, ratio)| ratio);
+    ratios.reduce(f64::max)
+}
+
 impl Bar {
     /// What the figure is, and what it may be.
     fn describe(&self, figure: f64) -> String {
@@ -129,8 +137,7 @@ impl Measure {
         match self {
             Self::ToNginx => row.to_nginx,
             Self::ToFloor => row.to_floor,
-            // The cheaper peer is the one that the ratio to is greater.
-            Self::ToBetter => Some(row.to_nginx?.max(row.to_haproxy?)),
+            Self::ToBetter => to_better(row, own),
             Self::ToOwn(other) => Some(row.cost / titan_in(figures, other)?.cost.max(1e-9)),
             Self::BytesPerConnection => Some(row.cost),
             Self::OverBare => row.over_bare,
@@ -142,5 +149,46 @@ impl Measure {
             Self::P99ToBare => Some(row.reloads.as_ref()?.p99_to_bare),
             Self::BodyToPlain => Some(row.body_bytes / own.scenario.plain_bytes() as f64),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::SCENARIOS;
+
+    fn row(engine: Engine, errors: u64) -> Row {
+        Row {
+            engine,
+            rounds: 1,
+            cost: 1.0,
+            to_nginx: Some(0.7),
+            to_haproxy: Some(0.9),
+            to_floor: None,
+            over_bare: None,
+            to_bare: None,
+            reloads: None,
+            body_bytes: 0.0,
+            requests_per_second: 0.0,
+            p50_us: 0.0,
+            p99_us: 0.0,
+            errors,
+            resident: 0.0,
+            busy: 0.0,
+        }
+    }
+
+    #[test]
+    fn a_peer_with_wrong_responses_is_no_bar() {
+        let ratio = |nginx, haproxy| {
+            let rows = [(Engine::Nginx, nginx), (Engine::Haproxy, haproxy), (Engine::Titan, 0)];
+            let rows = rows.map(|(engine, errors)| row(engine, errors)).into();
+            let own = Figures { scenario: &SCENARIOS[0], rows };
+            Measure::ToBetter.of(own.of_engine(Engine::Titan)?, &own, &[])
+        };
+        assert_eq!(ratio(0, 0), Some(0.9));
+        assert_eq!(ratio(0, 3), Some(0.7));
+        assert_eq!(ratio(3, 0), Some(0.9));
+        assert_eq!(ratio(3, 3), None);
     }
 }
