@@ -71,6 +71,8 @@ pub struct Connection {
     /// The field block that is being gathered from several frames.
     block: Vec<u8>,
     begun: Option<heads::PartialBlock>,
+    /// Bytes of the block of the request that has come last.
+    block_length: usize,
     request: RequestHead,
     response: ResponseHead,
     trailers: Fields,
@@ -190,6 +192,7 @@ impl Connection {
             writer: HeadWriter::default(),
             block: Vec::new(),
             begun: None,
+            block_length: 0,
             request: RequestHead::default(),
             response: ResponseHead::default(),
             trailers: Fields::default(),

@@ -60,7 +60,9 @@ impl Pair {
             let (consumed, event) = self.server.read(&self.client.output()[at..]).unwrap();
             at += consumed;
             match event {
-                Some(Event::Request { .. }) => self.server.take_request(&mut self.taken.0),
+                Some(Event::Request { .. }) => {
+                    self.server.take_request(&mut self.taken.0);
+                }
                 Some(Event::Data { stream, data, .. }) => self.server.release(stream, data.len()),
                 Some(Event::Trailers { stream }) => {
                     self.server.take_trailers(&mut self.taken.2);

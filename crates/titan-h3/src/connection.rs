@@ -88,6 +88,8 @@ pub struct Connection {
     request: RequestHead,
     response: ResponseHead,
     trailers: Fields,
+    /// Bytes of the field section of the request that has come last.
+    section_length: usize,
 
     control: flushing::OwnStream,
     feedback: flushing::OwnStream,
@@ -216,6 +218,7 @@ impl Connection {
             request: RequestHead::default(),
             response: ResponseHead::default(),
             trailers: Fields::default(),
+            section_length: 0,
             control: flushing::OwnStream::beginning_with(announcement(&limits, peer)),
             // A decoder stream (RFC 9204 section 4.2). There is none for instructions: this side uses no table.
             feedback: flushing::OwnStream::beginning_with(vec![0x03]),

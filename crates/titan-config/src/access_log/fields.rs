@@ -55,7 +55,7 @@ log_fields! {
     RefusedBy "refused_by" "The name of the policy that refused the request.";
     TokenCache "token_cache" "`hit` if the token was known to be valid already, `miss` if it was checked; without a token there is none.";
     AuthCache "auth_cache" "The same of the decision of an authorization service.";
-    RequestBytes "request_bytes" "The bytes of the request, head and body.";
+    RequestBytes "request_bytes" "The bytes of the request, head and body; heads of HTTP/2 and HTTP/3 as they are compressed.";
     ResponseBytes "response_bytes" "The bytes of the response, head and body; heads of HTTP/2 and HTTP/3 as they are compressed.";
     HeadMs "head_ms" "Milliseconds that the head of the request took.";
     PoliciesMs "policies_ms" "Milliseconds that policies took.";

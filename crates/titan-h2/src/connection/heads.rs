@@ -38,9 +38,10 @@ struct BlockStart {
 
 impl Connection {
     /// Swaps the head of the request that [`Event::Request`] or [`Event::Refused`] told of with `head`, whose
-    /// memory serves for another one.
-    pub fn take_request(&mut self, head: &mut RequestHead) {
+    /// memory serves for another one. Tells how many bytes its block had.
+    pub fn take_request(&mut self, head: &mut RequestHead) -> usize {
         std::mem::swap(&mut self.request, head);
+        self.block_length
     }
 
     /// Swaps the head of the response that [`Event::Response`] told of with `head`.
@@ -148,6 +149,7 @@ impl Connection {
         if self.streams.len() >= self.limits.streams as usize {
             return self.fail_with(id, block, Fault::TooManyStreams);
         }
+        self.block_length = block.len();
         match self.reader.read_request(block, &mut self.request)? {
             Ok(facts) => self.open_request(opening, facts),
             Err(fault) if fault.gets_response() => self.open_refused(opening, fault),

@@ -7,9 +7,10 @@ use titan_http::{Fields, Method, RequestHead, ResponseHead, Status, Version};
 #[test]
 fn a_request_and_its_response() {
     let mut tested = Tested::server(Limits::default());
-    let stream = tested.opens(&headers(1, 0, &and(POST, ("content-length", "3"))));
+    let lines = and(POST, ("content-length", "3"));
+    let stream = tested.opens(&headers(1, 0, &lines));
     let mut head = RequestHead::default();
-    tested.connection.take_request(&mut head);
+    assert_eq!(tested.connection.take_request(&mut head), block(&lines).len());
     assert_eq!(
         (head.method, head.version, head.path()),
         (Method::POST, Version::Http2, b"/a".as_slice())

@@ -96,9 +96,10 @@ impl Connection {
     }
 
     /// Swaps the head of the request that [`Event::Request`] or [`Event::Refused`] told of with `head`, whose memory serves for another
-    /// one.
-    pub fn take_request(&mut self, head: &mut RequestHead) {
+    /// one. Tells how many bytes its section had, as far as that was read.
+    pub fn take_request(&mut self, head: &mut RequestHead) -> usize {
         std::mem::swap(&mut self.request, head);
+        self.section_length
     }
 
     /// Swaps the head of the response that [`Event::Response`] told of with `head`.
@@ -213,6 +214,7 @@ impl Connection {
     }
 
     fn on_request(&mut self, id: StreamId, section: &[u8], end: bool) -> ReadOutcome {
+        self.section_length = section.len();
         let read = self.reader.read_request(id.number(), section, &mut self.request)?;
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(Read::Whole(Ok(None))) };
         let begun = match read {
@@ -314,6 +316,7 @@ impl Connection {
         self.close(id, false, true, Code::NoError);
         self.request.clear();
         self.request.version = Version::Http3;
+        self.section_length = 0;
         Ok(Some(Event::Refused { stream: id, fault: Fault::HeadTooLarge }))
     }
 

@@ -254,7 +254,7 @@ fn a_section_waits_for_its_entries() {
     let events = tested.hears_uni(ENCODER, &rest, false).unwrap();
     assert!(matches!(events[..], [Event::Request { .. }]), "{events:?}");
     let mut head = RequestHead::default();
-    tested.connection.take_request(&mut head);
+    assert_eq!(tested.connection.take_request(&mut head), section.len());
     assert_eq!(head.fields.named(b"x-name").next(), Some(&b"v"[..]));
     let (count, event) = tested.connection.read(id(0), &input[2 + section.len()..], true).unwrap();
     assert_eq!((count, event), (7, Some(Event::Data { stream: id(0), data: 2..7, end: true })));

@@ -78,8 +78,8 @@ impl Drop for Open {
 }
 
 impl ServerProtocol for Link {
-    fn take_request(&mut self, head: &mut RequestHead) {
-        self.h3().take_request(head);
+    fn take_request(&mut self, head: &mut RequestHead) -> usize {
+        self.h3().take_request(head)
     }
 
     fn drain(&mut self) {

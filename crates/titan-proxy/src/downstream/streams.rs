@@ -35,8 +35,8 @@ pub(super) struct Shared<P> {
 
 /// A protocol whose client opens streams with requests.
 pub(super) trait ServerProtocol: Protocol + 'static {
-    /// Swaps the head of the request that has come last with `head`.
-    fn take_request(&mut self, head: &mut RequestHead);
+    /// Swaps the head of the request that has come last with `head`, and tells how many bytes its field section had.
+    fn take_request(&mut self, head: &mut RequestHead) -> usize;
 
     /// Ends the connection in good order.
     fn drain(&mut self);
@@ -56,8 +56,8 @@ pub(super) trait ServerProtocol: Protocol + 'static {
 }
 
 impl ServerProtocol for titan_h2::Connection {
-    fn take_request(&mut self, head: &mut RequestHead) {
-        titan_h2::Connection::take_request(self, head);
+    fn take_request(&mut self, head: &mut RequestHead) -> usize {
+        titan_h2::Connection::take_request(self, head)
     }
 
     fn drain(&mut self) {
@@ -80,7 +80,7 @@ pub(super) fn begin<P: ServerProtocol>(
     let snapshot = worker.snapshot();
     let mut scratch = worker.scratch(&snapshot);
     scratch.request.clear();
-    mux.connection().take_request(&mut scratch.request);
+    let section = mux.connection().take_request(&mut scratch.request);
     let handle = mux.accept(stream, head.map_or(true, |start| start.end));
     P::streams(worker.cells())[0].add(1);
     *served = served.saturating_add(1);
@@ -89,9 +89,9 @@ pub(super) fn begin<P: ServerProtocol>(
         mux.connection().drain();
     }
     // Boxed: a task moves its future into place, and out of it, several times.
-    let is_first = *served == 1;
+    let told = (*served == 1, u32::try_from(section).unwrap_or(u32::MAX));
     let serving =
-        boxed(|| serve_stream(Rc::clone(shared), snapshot, (handle, is_first), scratch, head));
+        boxed(|| serve_stream(Rc::clone(shared), snapshot, (handle, told), scratch, head));
     drop(tokio::task::spawn_local(serving));
 }
 
@@ -100,11 +100,12 @@ pub(super) fn refused(fault: Fault) -> Error {
     Error { side: Side::Downstream, kind: Kind::MalformedStream(fault) }
 }
 
-/// Responds to the request on a stream, or refuses what was none.
+/// Responds to the request on a stream, or refuses what was none. Beside the stream stand whether it is the connection's first, and how
+/// many bytes the field section of the head had.
 async fn serve_stream<P: ServerProtocol>(
     shared: Rc<Shared<P>>,
     snapshot: CurrentSnapshot,
-    (handle, is_first): (Rc<StreamHandle<P>>, bool),
+    (handle, (is_first, section)): (Rc<StreamHandle<P>>, (bool, u32)),
     mut scratch: Lease<Scratch>,
     head: Result<RequestStart, Error>,
 ) {
@@ -128,7 +129,7 @@ async fn serve_stream<P: ServerProtocol>(
         receiver,
         length: declared,
         is_held,
-        received: 0,
+        received: section.into(),
         guard: &snapshot.guard,
         part_of_window: snapshot.part_of_window(),
     };
@@ -245,6 +246,7 @@ struct Request<'c, P: Protocol> {
     length: Option<u64>,
     /// Whether what comes is for a tunnel that is not open yet.
     is_held: bool,
+    /// Bytes of the head as it came, without the headers of frames, and those of the body that were used.
     received: u64,
     guard: &'c Guard,
     /// What is this stream's of the connection's window, where all streams want the same.

@@ -10,7 +10,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use titan_testkit::h2::Head;
+use titan_testkit::h2::{Head, block};
 use titan_testkit::upstream::{self, ok, ok_with};
 use titan_testkit::{Gateway, gateway, waits_until};
 
@@ -249,6 +249,26 @@ fn the_bytes_of_a_response_are_those_that_its_client_gets() {
     for record in log.records(2) {
         let came = if record["protocol"] == "HTTP/1.1" { over_h1 } else { over_h2 };
         assert_eq!(record["response_bytes"], came, "{record:#}");
+    }
+}
+
+#[test]
+fn the_bytes_of_a_request_are_those_that_its_client_sends() {
+    const REQUEST: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nhello!";
+    let log = LogFile::new();
+    let upstream = upstream::replies(ok(""));
+    let gateway = log.of("", "", &[&upstream]);
+    let mut client = gateway.connects();
+    client.sends(REQUEST);
+    client.head();
+    let mut client = gateway.connects_h2();
+    let head = Head::post("/");
+    let stream = client.asks_with(&head, "hello!");
+    client.response(stream).has_status(200);
+    let over_h2 = block(&head).len() + "hello!".len();
+    for record in log.records(2) {
+        let sent = if record["protocol"] == "HTTP/1.1" { REQUEST.len() } else { over_h2 };
+        assert_eq!(record["request_bytes"], sent, "{record:#}");
     }
 }
 

@@ -182,7 +182,7 @@ fn http3_is_taken_away_and_given_back_while_connections_are_open() {
 }
 
 #[test]
-fn the_bytes_of_a_response_are_those_that_its_client_gets() {
+fn the_bytes_of_messages_are_those_that_come_and_go() {
     let (a, log) = (certificate(&["a.example"]), LogFile::new());
     let text = log.text("", &text("protocols: h3").replace("204", "{ body: hello! }"));
     let gateway = start_with(&text, &[], &Certificate::files(&[("a", &a)]))
@@ -192,7 +192,10 @@ fn the_bytes_of_a_response_are_those_that_its_client_gets() {
     client.is_served(stream, 200);
     let [head, body] = client.payloads(stream)[..] else { panic!("it is no head with a body") };
     assert_eq!(body, 6);
-    assert_eq!(log.record()["response_bytes"], head + body);
+    let record = log.record();
+    assert_eq!(record["response_bytes"], head + body);
+    // Behind the type of the frame and its length.
+    assert_eq!(record["request_bytes"], request("GET", "/").len() - 3);
 }
 
 // field: listener.alt_svc, alt_svc.max_age, alt_svc.port
