@@ -316,10 +316,13 @@ impl<P: Protocol> Sender<P> {
     /// Sends a head; a body follows, of `length` bytes where that is known, unless `end` says that none does.
     pub fn send_response(&mut self, head: &ResponseHead, length: Option<u64>, end: bool) {
         let StreamHandle { mux, stream, .. } = &*self.handle;
-        self.written += mux.connection().send_response(*stream, head, length, end) as u64;
+        let sent = mux.connection().send_response(*stream, head, length, end);
+        self.written += sent as u64;
         mux.wake_driver();
         if !head.status.is_informational() {
             self.begin(length, end);
+            // Without one the stream is over, which is told where the message would end.
+            self.ended &= sent > 0;
         }
     }
 
@@ -394,9 +397,14 @@ impl<P: Protocol> BodySink for Sender<P> {
             drop(connection);
             return Poll::Ready(Err(self.lost()));
         }
-        self.written += connection.send_trailers(*stream, trailers) as u64;
+        let sent = connection.send_trailers(*stream, trailers);
         drop(connection);
         mux.wake_driver();
+        if sent == 0 && !trailers.is_empty() {
+            // They were longer than the peer takes: the stream is over.
+            return Poll::Ready(Err(self.lost()));
+        }
+        self.written += sent as u64;
         self.ended = true;
         Poll::Ready(Ok(()))
     }

@@ -10,7 +10,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use titan_testkit::h2::{Head, block};
+use titan_testkit::h2::{Head, block, setting};
 use titan_testkit::upstream::{self, ok, ok_with};
 use titan_testkit::{Gateway, gateway, waits_until};
 
@@ -270,6 +270,28 @@ fn the_bytes_of_a_request_are_those_that_its_client_sends() {
         let sent = if record["protocol"] == "HTTP/1.1" { REQUEST.len() } else { over_h2 };
         assert_eq!(record["request_bytes"], sent, "{record:#}");
     }
+}
+
+#[test]
+fn a_response_that_its_client_does_not_take_is_not_complete() {
+    let (log, long) = (LogFile::new(), "x".repeat(300));
+    let upstream = upstream::replies(format!(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Long: {long}\r\n\r\n"
+    ));
+    let rest = format!(
+        "routes:\n  - {{ path: /head, respond: {{ status: 204, headers: {{ X-Long: {long} }} }} }}\n  \
+         - {{ path: /trailers, upstream: u }}\n  - {{ path: /short, respond: 204 }}"
+    );
+    let gateway = log.of("", &rest, &[&upstream]);
+    let mut client = gateway.connects_h2_with(&[(setting::MAX_HEADER_LIST_SIZE, 300)]);
+    for path in ["/head", "/trailers"] {
+        let stream = client.asks(&Head::get(path));
+        client.reset_of(stream);
+    }
+    client.get("/short").has_status(204);
+    let told = log.records(3).into_iter().map(|it| (it["path"].clone(), it["complete"].clone()));
+    let wanted = [("/head", false), ("/trailers", false), ("/short", true)];
+    assert_eq!(Vec::from_iter(told), wanted.map(|(path, is_whole)| (path.into(), is_whole.into())));
 }
 
 #[test]
