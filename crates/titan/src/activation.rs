@@ -8,7 +8,7 @@ use std::env;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
-use titan_config::{Config, ListenAddress};
+use titan_config::{Config, ListenAddress, Listener};
 
 /// The sockets that were passed, each with its name and the address that it is bound to.
 #[derive(Default)]
@@ -39,7 +39,8 @@ impl Activated {
         Ok(Activated(passed.collect::<Result<_, _>>()?))
     }
 
-    /// Gives each to what has its address in the configuration: a listener, or one of `servers`.
+    /// Gives each to what has its address in the configuration: a listener, or one of `servers`. One that nobody would accept from is an
+    /// error: clients would wait in it, or be refused once it is closed.
     pub(crate) fn hand_to(
         self,
         config: &Config,
@@ -47,10 +48,17 @@ impl Activated {
         inherited: &mut Inherited,
     ) -> Result<(), Failure> {
         for Passed { name, address, socket } in self.0 {
-            if config.listeners.iter().any(|listener| listener.address == address) {
+            let mut listeners = config.listeners.iter().filter(|it| it.address == address);
+            let is_known = listeners.clone().next().is_some();
+            if listeners.any(Listener::has_streams) {
                 inherited.add_socket(&address, socket);
             } else if let Some((role, _)) = servers.iter().find(|(_, it)| *it == address) {
                 inherited.add_server(role, &address, socket);
+            } else if is_known {
+                return Err(Failure::BadInput(format!(
+                    "the service manager passes a socket for {address} (`{name}`), but the listener at that address speaks HTTP/3 \
+                     alone, over UDP: add `h2` to its `protocols`, or remove the socket from the socket unit"
+                )));
             } else {
                 return Err(Failure::BadInput(format!(
                     "the service manager passes a socket for {address} (`{name}`), but the configuration has nothing at that \
@@ -81,4 +89,34 @@ fn address_of(socket: &TcpListener) -> Option<ListenAddress> {
         true => ListenAddress::Any(address.port()),
         false => ListenAddress::Tcp(address),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_that_http3_alone_has_no_use_for_is_an_error() {
+        let handed = |protocols: &str| {
+            let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = socket.local_addr().unwrap();
+            let text = format!(
+                "listeners:\n  - address: '{address}'\n    protocols: {protocols}\n    tls: {{ certificates: {{ cert: c, key: k }} }}\n\
+                 routes: [{{ respond: 204 }}]\n"
+            );
+            let config = Config::parse("titan.yaml", &text).unwrap();
+            let (name, address) = ("web".to_owned(), ListenAddress::Tcp(address));
+            let activated = Activated(vec![Passed { name, address, socket: socket.into() }]);
+            let mut inherited = Inherited::default();
+            let handed = activated.hand_to(&config, &[], &mut inherited);
+            assert_eq!(handed.is_ok(), !inherited.take_listeners().is_empty());
+            handed
+        };
+        assert!(handed("[h3, h2]").is_ok());
+        let Err(Failure::BadInput(told)) = handed("h3") else { panic!("it is dropped") };
+        assert!(
+            told.contains("(`web`), but the listener at that address speaks HTTP/3 alone"),
+            "{told}"
+        );
+    }
 }
