@@ -2,6 +2,7 @@
 
 use crate::tls::Refused;
 use quinn_proto::ConnectionError;
+use rustls::AlertDescription;
 use std::ops::RangeInclusive;
 
 /// Where alerts begin among the codes of QUIC.
@@ -19,7 +20,14 @@ pub(super) fn refused(lost: Option<&ConnectionError>) -> Refused {
             code if OF_CERTIFICATES.contains(&code) => Refused::Certificate(error.reason.clone()),
             _ => Refused::Failed(error.to_string()),
         },
-        Some(ConnectionError::ConnectionClosed(close)) => Refused::Failed(close.to_string()),
+        // The client has. What it says of an alert is what TLS over TCP says.
+        Some(ConnectionError::ConnectionClosed(close)) => {
+            let alert = u64::from(close.error_code).checked_sub(ALERTS);
+            Refused::Failed(match alert.and_then(|alert| u8::try_from(alert).ok()) {
+                Some(alert) => format!("received fatal alert: {:?}", AlertDescription::from(alert)),
+                None => format!("the client has closed the connection: {close}"),
+            })
+        }
         _ => Refused::Gone,
     }
 }
@@ -48,7 +56,14 @@ mod tests {
         assert!(told(alert(40)).starts_with("failed: "), "handshake_failure");
         let (error_code, reason) = (TransportErrorCode::crypto(42), Bytes::from_static(b"yours"));
         let close = ConnectionClose { error_code, frame_type: None, reason };
-        assert!(told(ConnectionError::ConnectionClosed(close)).starts_with("failed: "));
+        let of_client = told(ConnectionError::ConnectionClosed(close.clone()));
+        assert_eq!(of_client, "failed: received fatal alert: BadCertificate");
+        let close = ConnectionClose { error_code: TransportErrorCode::INTERNAL_ERROR, ..close };
+        let of_client = told(ConnectionError::ConnectionClosed(close));
+        assert!(
+            of_client.starts_with("failed: the client has closed the connection: "),
+            "{of_client}"
+        );
         assert_eq!(told(ConnectionError::TimedOut), "gone");
     }
 }
