@@ -53,6 +53,15 @@ impl Listener {
     pub fn has_streams(&self) -> bool {
         self.protocols.h1 || self.protocols.h2 || !self.tls_routes.is_empty()
     }
+
+    /// Whether it speaks HTTP/3, behind what else is said of it: `, HTTP/3`.
+    pub fn over_udp(&self) -> &'static str {
+        match (self.protocols.h3, self.has_streams()) {
+            (false, _) => "",
+            (true, true) => ", HTTP/3",
+            (true, false) => ", HTTP/3 alone",
+        }
+    }
 }
 
 /// The versions of HTTP that a listener speaks; one at least.

@@ -115,7 +115,7 @@ fn listener(listener: &Listener) -> String {
         1 => ", 1 TLS route".to_owned(),
         count => format!(", {count} TLS routes"),
     };
-    let over = if listener.has_streams() { "" } else { ", HTTP/3 alone" };
+    let over = listener.over_udp();
     match listener.name == address {
         true => format!("{address}{tls}{over}{routes}"),
         false => format!("{}: {address}{tls}{over}{routes}", listener.name),

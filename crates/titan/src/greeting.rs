@@ -92,7 +92,12 @@ pub(crate) fn listening(bound: &Bound, listener: &Listener) -> String {
         true => String::new(),
         false => format!(" ({})", listener.name),
     };
-    format!("listening on {}{name}", url(scheme(listener), &bound.address))
+    let over = match (listener.protocols.h3, listener.has_streams()) {
+        (false, _) => "",
+        (true, true) => " with HTTP/3",
+        (true, false) => " for HTTP/3 alone",
+    };
+    format!("listening on {}{name}{over}", url(scheme(listener), &bound.address))
 }
 
 /// What a client has to speak.
@@ -220,6 +225,24 @@ mod tests {
         listening on tcp://[::]:25 (mail)
         listening on tls://[::]:8443 (pass)
         admin off
+        ");
+    }
+
+    #[test]
+    fn where_http_3_is_on_it_says_so() {
+        let told = |protocols| {
+            let text = format!(
+                "{{ listeners: [{{ address: ':443', protocols: {protocols}, tls: {{ certificates: \
+                 {{ cert: a, key: b }} }} }}], routes: [{{ respond: 200 }}] }}"
+            );
+            let config = Config::parse("test", &text).unwrap();
+            listening(&bound("[::]:443"), &config.listeners[0])
+        };
+        let protocols = ["[h2, h1]", "[h3, h2, h1]", "h3"];
+        insta::assert_snapshot!(protocols.map(told).join("\n"), @r"
+        listening on https://[::]:443
+        listening on https://[::]:443 with HTTP/3
+        listening on https://[::]:443 for HTTP/3 alone
         ");
     }
 

@@ -574,7 +574,7 @@ fn tls_is_on_or_off_in_a_word() {
 fn the_summary_says_where_tls_is_spoken() {
     let text = "listeners:
   - { address: \":80\", redirect_to_https: true }
-  - { address: \":443\", tls: { certificates: [{ cert: a, key: b }] } }
+  - { address: \":443\", tls: { certificates: [{ cert: a, key: b }] }, protocols: [h3, h2] }
   - { address: \":444\", tls: { certificates: [{ cert: a, key: b }], client_certificates: { ca: c } } }
   - { address: \":445\", tls: { certificates: [{ cert: a, key: b }] }, protocols: h3 }
 routes: [{ upstream: { a: 1, b: 1, c: 1 } }]
@@ -586,7 +586,7 @@ upstreams: { a: a:1, b: { endpoints: b:1, tls: on }, c: { endpoints: c:1, tls: {
     admin      127.0.0.1:8484
     listeners  4
                :80, redirects to HTTPS
-               :443, TLS
+               :443, TLS, HTTP/3
                :444, TLS with client certificates
                :445, TLS, HTTP/3 alone
     routes     1

@@ -402,18 +402,19 @@ fn a_grpc_call_is_explained_in_its_own_terms() {
 
 #[test]
 fn an_http2_upstream_is_shown_with_its_consequences() {
-    let config = "listeners: [':80']\n\
+    let config = "listeners: [{ address: ':443', protocols: [h3, h2], tls: { certificates: { cert: a, key: b } } }]\n\
                   routes: [{ upstream: it, grpc_web: true }]\n\
                   upstreams: { it: { endpoints: 'a:1', protocol: h2 } }";
     let config = Config::parse("titan.yaml", config).unwrap();
     let field = "Content-Type: application/grpc-web-text".to_owned();
     let asking =
-        Asking { method: "POST", url: "http://a/b", fields: &[field], ..Asking::default() };
+        Asking { method: "POST", url: "https://a/b", fields: &[field], ..Asking::default() };
     let text = explain(&config, &Files::default(), &asking).unwrap().to_string();
     for line in [
+        ":443, TLS, HTTP/3, the port of the URL\n",
         "upstream  it, round_robin, HTTP/2\n",
         "grpc-web  translated to gRPC, and the response back\n",
-        "upgrades  none: the upstream uses only HTTP/2\n",
+        "upgrades  none: the upstream uses no HTTP/1.1\n",
     ] {
         assert!(text.contains(line), "{text}");
     }

@@ -36,7 +36,7 @@ pub(super) fn listener(listener: &Listener, port: Option<u16>) -> String {
     };
     let tls = if listener.tls.is_some() { ", TLS" } else { "" };
     let mark = if is_at(listener, port) { ", the port of the URL" } else { "" };
-    format!("{name}{address}{tls}{mark}")
+    format!("{name}{address}{tls}{}{mark}", listener.over_udp())
 }
 
 /// Whether a listener is at that port.
@@ -403,7 +403,7 @@ pub(super) fn terms(
     let upgrades = match (upgrades.as_slice(), takes_tunnels) {
         ([], _) => "none".to_owned(),
         (_, true) => upgrades.join(", "),
-        (_, false) => "none: the upstream uses only HTTP/2".to_owned(),
+        (_, false) => "none: the upstream uses no HTTP/1.1".to_owned(),
     };
     let retries = retries(&proxy.retries);
     [("timeouts", timeouts), ("limits", limits), ("retries", retries), ("upgrades", upgrades)]
