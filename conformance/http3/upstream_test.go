@@ -391,6 +391,7 @@ func TestUpstreamFallsBack(t *testing.T) {
 		for range 3 {
 			front.ask(t, front.request(t, http.MethodGet, "/", nil), http.StatusOK, []byte("HTTP/2.0"))
 		}
+		front.says(t, "code=without-quic")
 	})
 	t.Run("where nothing responds", func(t *testing.T) {
 		// What is sent there lies in the queue of a socket that nobody reads.
@@ -401,6 +402,7 @@ func TestUpstreamFallsBack(t *testing.T) {
 		defer silent.Close()
 		front := startFront(t, certificate, address, "[h3, h2]")
 		front.ask(t, front.request(t, http.MethodGet, "/", nil), http.StatusOK, []byte("HTTP/2.0"))
+		front.says(t, fmt.Sprintf("%s: http/3 does not get through", address))
 	})
 	t.Run("not where it may not", func(t *testing.T) {
 		front := startFront(t, certificate, address, "h3")

@@ -2,7 +2,7 @@
 
 use crate::balance::EndpointState;
 use crate::breaker::Breaker;
-use crate::failure_log::{Cause, FailureLog};
+use crate::failure_log::{Cause, FailureDetail, FailureLog};
 use crate::groups::{Placement, Record};
 use crate::health::{Condition, Counts, Fact, Health, Story};
 use crate::signals::Signals;
@@ -234,6 +234,8 @@ impl Endpoint {
         let may_rest = self.protocol == (Protocol::H3 { or_h2: true });
         if may_rest {
             self.quic_rests_until.store(moment().saturating_add(QUIC_RESTS), Ordering::Relaxed);
+            let describe = || FailureDetail::of_quic(&self.address, QUIC_RESTS);
+            self.failure_log.note(Cause::WithoutQuic, describe);
         }
         may_rest
     }

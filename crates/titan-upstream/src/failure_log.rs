@@ -31,6 +31,8 @@ pub enum Cause {
     RetryBudget,
     /// An endpoint has responded, with an error.
     ErrorResponse,
+    /// QUIC does not get through to an endpoint, for which HTTP/2 will do.
+    WithoutQuic,
 }
 
 /// The description of one failure.
@@ -45,7 +47,7 @@ pub struct FailureDetail {
 }
 
 /// The codes of the causes that are no kinds, after those of kinds.
-const OTHERS: [&str; 3] = ["name", "retry-budget", "error-response"];
+const OTHERS: [&str; 4] = ["name", "retry-budget", "error-response", "without-quic"];
 
 impl FailureLog {
     /// Counts a failure; `describe` describes it if it is the first.
@@ -69,6 +71,7 @@ impl FailureLog {
             Cause::Name => self.0.get(Kind::CODES.len()),
             Cause::RetryBudget => self.0.get(Kind::CODES.len() + 1),
             Cause::ErrorResponse => self.0.get(Kind::CODES.len() + 2),
+            Cause::WithoutQuic => self.0.get(Kind::CODES.len() + 3),
         }
     }
 
@@ -89,6 +92,14 @@ impl FailureLog {
 }
 
 impl FailureDetail {
+    /// That endpoint is spoken to over HTTP/2, for so many seconds.
+    pub fn of_quic(address: &impl fmt::Display, seconds: u64) -> FailureDetail {
+        let what = format!(
+            "{address}: HTTP/3 does not get through over UDP; new connections speak HTTP/2 for {seconds} s"
+        );
+        FailureDetail { what, route: None, request: None }
+    }
+
     /// A probe of the endpoint at that address which could not be made.
     pub fn of_probe(address: &impl fmt::Display, why: &str) -> FailureDetail {
         let what = format!("{address}: {why}; it was not probed");
@@ -141,11 +152,13 @@ mod tests {
         failure_log.note(Cause::Name, || detail("a.test"));
         failure_log.note(Cause::RetryBudget, || detail("no retry"));
         failure_log.note(Cause::ErrorResponse, || detail("status 500"));
+        failure_log.note(Cause::WithoutQuic, || detail("over HTTP/2"));
         let told = [
             ("connect", "first".to_owned(), 3),
             ("name", "a.test".to_owned(), 1),
             ("retry-budget", "no retry".to_owned(), 1),
             ("error-response", "status 500".to_owned(), 1),
+            ("without-quic", "over HTTP/2".to_owned(), 1),
         ];
         assert_eq!(taken(&failure_log), told);
         assert_eq!(taken(&failure_log), []);
