@@ -115,6 +115,7 @@ fn gateways_count_together_wherever_a_cluster_has_the_keys() {
     let limit = "rates: 5/h, shared: { store: s, without_store: deny }";
     let limits: Vec<_> = names.iter().map(|name| (name.as_str(), limit)).collect();
     let gateways = [(); 2].map(|()| gateway(&cluster.store(), &limits));
+    gateways.iter().for_each(|it| until("it has its connections", || is_up(it)));
     for name in &names {
         let path = format!("/{name}");
         assert_eq!(counted(&gateways[0], &path), 200);
